@@ -1,0 +1,54 @@
+//! Every bound on what comes from outside, by name.
+
+/// Longest name of a service, job or stack: one DNS label (RFC 1035).
+pub const NAME_LEN: usize = 63;
+/// Longest label key, and longest label value, in bytes.
+pub const LABEL_KEY_LEN: usize = 256;
+/// Longest label value in bytes.
+pub const LABEL_VALUE_LEN: usize = 4096;
+/// Most labels on one object.
+pub const LABELS: usize = 256;
+/// Most arguments of a command, the command included.
+pub const COMMAND_ARGS: usize = 1024;
+/// Longest single argument or environment value in bytes (the kernel's own limit is 128 KiB).
+pub const ARG_LEN: usize = 64 * 1024;
+/// Most environment variables of a program.
+pub const ENV_VARS: usize = 1024;
+/// Most bytes of a command with its environment, together (the kernel allows about 2 MiB).
+pub const EXEC_BYTES: usize = 512 * 1024;
+/// Most programs in one task.
+pub const PROGRAMS: usize = 16;
+/// Most ports of one task.
+pub const PORTS: usize = 64;
+/// Most constraints on one task.
+pub const CONSTRAINTS: usize = 64;
+/// Most replicas of one service.
+pub const REPLICAS: u64 = 10_000_000;
+/// Largest spec text (a stack file, the body of a request) in bytes.
+pub const SPEC_BYTES: usize = 1024 * 1024;
+/// Most services in one stack.
+pub const STACK_SERVICES: usize = 1000;
+/// Longest id of a task on the wire between manager and agent, in bytes.
+pub const WIRE_ID_LEN: usize = 64;
+/// Longest message kept in a status, in bytes; longer ones are clipped.
+pub const MESSAGE_LEN: usize = 1024;
+/// Events kept for exact resume.
+pub const EVENTS_KEPT: usize = 65_536;
+/// Decisions kept for each service.
+pub const DECISIONS_KEPT: usize = 16;
+/// Ended tasks kept for each slot, as SwarmKit's task history retention limit.
+pub const HISTORY_KEPT: usize = 5;
+/// First host port handed out when a spec leaves it open.
+pub const DYNAMIC_PORT_FIRST: u16 = 20_000;
+/// Last host port handed out when a spec leaves it open.
+pub const DYNAMIC_PORT_LAST: u16 = 32_000;
+/// Largest reservation or limit of memory in bytes (1 PiB), so that sums cannot overflow.
+pub const MEMORY_BYTES: i64 = 1 << 50;
+/// Smallest memory limit in bytes, as in SwarmKit: below it nothing starts.
+pub const MEMORY_MIN: i64 = 4 << 20;
+/// Largest number of nano-CPUs (a million processors), so that sums cannot overflow.
+pub const NANO_CPUS: i64 = 1_000_000_000_000_000;
+/// Smallest number of nano-CPUs other than none, as in SwarmKit: 0.001 processors.
+pub const NANO_CPUS_MIN: i64 = 1_000_000;
+/// Longest span a spec may name: 10 years.
+pub const SPAN: i64 = 10 * 365 * 24 * 3_600_000_000_000;

@@ -1,0 +1,143 @@
+//! Decisions that explain themselves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{Index, NodeId, TaskId, Time};
+
+/// One decision about a service, kept so that `quelea why` can tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The index at which it took effect. Written by `apply`.
+    pub index: Index,
+    /// When, by the log's clock. Written by `apply`.
+    pub at: Time,
+    /// The rule that made it.
+    pub rule: Rule,
+    /// The task it is about, if one.
+    pub task: Option<TaskId>,
+    /// The sentence that says why.
+    pub text: Arc<str>,
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$vdoc])* $variant),+
+        }
+
+        impl $name {
+            /// Every one, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word for it in output and on disk.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// The one with this word.
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|v| v.as_str() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// The rules by which the control plane decides; each is one place in the code.
+    Rule {
+        /// A slot below the wanted number was empty.
+        ScaleUp = "scale-up",
+        /// A slot was beyond the wanted number.
+        ScaleDown = "scale-down",
+        /// A task ended and its policy replaces it.
+        Replace = "replace",
+        /// A task ended and its policy does not replace it.
+        NotReplaced = "not-replaced",
+        /// A replacement's delay has passed.
+        StartDelayed = "start-delayed",
+        /// A node complies and had no task of a global service.
+        GlobalAdd = "global-add",
+        /// A node complies no longer with a global service.
+        GlobalRemove = "global-remove",
+        /// A node is down, drained or gone, and gave up a task.
+        NodeLost = "node-lost",
+        /// A task of an older revision gave way to the newer one.
+        Update = "update",
+        /// More than one task filled a slot.
+        Duplicate = "duplicate",
+        /// A service was removed.
+        Removed = "removed",
+        /// A node was chosen for a task.
+        Placed = "placed",
+        /// No node takes a task.
+        Unplaced = "unplaced",
+        /// A node stayed away too long.
+        Orphaned = "orphaned",
+    }
+}
+
+words! {
+    /// What can speak against a node; in the order in which it is asked. The first refusal counts.
+    FilterKind {
+        /// Not ready, paused or drained.
+        Ready = "ready",
+        /// Lacks the driver, or the driver is not healthy.
+        Driver = "driver",
+        /// Too little CPU, memory or a counted resource.
+        Resources = "resources",
+        /// A constraint does not hold.
+        Constraint = "constraint",
+        /// A wanted host port is taken, or none is left.
+        HostPort = "host-port",
+        /// The node has as many tasks of the service as one may have.
+        MaxReplicas = "max-replicas",
+    }
+}
+
+/// One filter's refusals over all nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which filter.
+    pub filter: FilterKind,
+    /// How many nodes it refused.
+    pub nodes: u32,
+    /// The sentence for it, with the values that matter.
+    pub text: Arc<str>,
+}
+
+/// Why no node takes a task: the refusals, most nodes first, equal ones in the order of [`FilterKind`].
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Unplaced {
+    /// Each filter that refused a node.
+    pub refusals: Vec<Refusal>,
+}
+
+impl fmt::Display for Unplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.refusals.is_empty() {
+            return f.pad("no suitable node (the cluster has no nodes)");
+        }
+        let reasons: Vec<&str> = self.refusals.iter().map(|r| &*r.text).collect();
+        f.pad(&format!("no suitable node ({})", reasons.join("; ")))
+    }
+}
+
+/// What one node says to one task, recomputed when asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The node.
+    pub node: NodeId,
+    /// Its host name.
+    pub hostname: Arc<str>,
+    /// The first filter that refuses and its sentence; `None` when the node would take the task.
+    pub refusal: Option<(FilterKind, Arc<str>)>,
+}

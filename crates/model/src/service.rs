@@ -1,0 +1,171 @@
+//! Services, their revisions, and what groups them.
+
+use std::sync::Arc;
+
+use crate::{
+    ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, TaskSpec, Time, UpdatePolicy,
+};
+
+/// When an object was made and last changed. `modified` is its version: guards compare it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Meta {
+    /// The index that made it. Written by `apply` alone.
+    pub created: Index,
+    /// The index that last changed it. Written by `apply` alone.
+    pub modified: Index,
+    /// When it was made, by the log's clock.
+    pub created_at: Time,
+    /// When it was last changed, by the log's clock.
+    pub modified_at: Time,
+}
+
+/// The version of an object: the index that last changed it.
+pub type Version = Index;
+
+/// Names are unique inside one, without regard to case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its identity.
+    pub id: NamespaceId,
+    /// Versions and times.
+    pub meta: Meta,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it is for, in words.
+    pub description: Arc<str>,
+}
+
+/// A submitted text with versions that groups services: a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its identity.
+    pub id: JobId,
+    /// Versions and times.
+    pub meta: Meta,
+    /// Where its name is unique.
+    pub namespace: NamespaceId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Labels.
+    pub labels: Labels,
+    /// Counts up with each submission that changed it, from 1.
+    pub number: u64,
+    /// What was submitted, as it was written.
+    pub source: Arc<str>,
+    /// Default priority of its services; 1 to 100.
+    pub priority: u8,
+}
+
+/// What shall run, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Its identity.
+    pub id: ServiceId,
+    /// Versions and times.
+    pub meta: Meta,
+    /// Where its name is unique.
+    pub namespace: NamespaceId,
+    /// The job it belongs to, if any.
+    pub job: Option<JobId>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Labels of the service itself; changing them replaces nothing.
+    pub labels: Labels,
+    /// How many tasks, and where.
+    pub mode: Mode,
+    /// How a new revision replaces the old one.
+    pub update: UpdatePolicy,
+    /// The spec its tasks shall have.
+    pub revision: RevisionId,
+    /// The spec before that, for a rollback.
+    pub previous: Option<RevisionId>,
+    /// 1 to 100; higher is placed first.
+    pub priority: u8,
+}
+
+/// How many tasks a service has, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// So many slots, anywhere.
+    Replicated {
+        /// How many.
+        replicas: u32,
+    },
+    /// One slot on each node that complies.
+    Global,
+    /// So many runs to completion.
+    Batch {
+        /// How many runs in all.
+        completions: u32,
+        /// How many at a time.
+        concurrency: u32,
+    },
+    /// One run to completion on each node that complies.
+    GlobalBatch,
+}
+
+impl Mode {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replicated { .. } => "replicated",
+            Self::Global => "global",
+            Self::Batch { .. } => "batch",
+            Self::GlobalBatch => "global-batch",
+        }
+    }
+
+    /// True when slots are nodes.
+    pub fn is_global(self) -> bool {
+        matches!(self, Self::Global | Self::GlobalBatch)
+    }
+}
+
+/// An immutable spec of a service. Tasks point at it; it is dropped with its last reference
+/// (the service's current and previous, and each task).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Its identity.
+    pub id: RevisionId,
+    /// The service it is of.
+    pub service: ServiceId,
+    /// Counts up within the service, from 1.
+    pub number: u64,
+    /// When it was made, by the log's clock.
+    pub created_at: Time,
+    /// The index that made it.
+    pub created: Index,
+    /// What each task runs.
+    pub task: Arc<TaskSpec>,
+}
+
+/// The cluster itself; there is exactly one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its identity.
+    pub id: ClusterId,
+    /// Versions and times.
+    pub meta: Meta,
+    /// Its name.
+    pub name: Arc<str>,
+    /// How often an agent must call.
+    pub heartbeat: crate::Span,
+    /// After how long away a node's tasks are given up as orphaned.
+    pub orphan_after: crate::Span,
+    /// Ended tasks kept for each slot.
+    pub history: u32,
+}
+
+impl Cluster {
+    /// A cluster with SwarmKit's constants: heartbeat 5 s, orphans after 24 h, history of 5.
+    pub fn new(id: ClusterId, name: &str) -> Self {
+        Self {
+            id,
+            meta: Meta::default(),
+            name: name.into(),
+            heartbeat: crate::Span::from_secs(5),
+            orphan_after: crate::Span::from_secs(24 * 3600),
+            history: crate::limits::HISTORY_KEPT as u32,
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Whether a spec can be accepted. Every refusal names the field, in the path that people wrote.
+
+use std::collections::BTreeSet;
+
+use crate::limits;
+use crate::{
+    DriverKind, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec, Resources, ServiceSpec, Span,
+    TaskSpec, signal_number,
+};
+
+/// A field that cannot be accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// Which field, by path.
+    pub field: String,
+    /// What is wrong and what was expected.
+    pub problem: String,
+}
+
+impl Invalid {
+    /// A refusal of `field`.
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+}
+
+type Check = Result<(), Invalid>;
+
+fn ensure(holds: bool, field: impl Into<String>, problem: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(Invalid::new(field, problem())) }
+}
+
+/// Checks a whole service.
+///
+/// # Errors
+/// The first field that cannot be accepted.
+pub fn check_service_spec(spec: &ServiceSpec) -> Check {
+    check_name("name", &spec.name)?;
+    check_labels("labels", &spec.labels)?;
+    match spec.mode {
+        Mode::Replicated { replicas } => {
+            ensure(u64::from(replicas) <= limits::REPLICAS, "replicas", || {
+                format!("{replicas} is more than the {} that one service may have", limits::REPLICAS)
+            })?;
+        }
+        Mode::Global => {}
+        Mode::Batch { .. } | Mode::GlobalBatch => {
+            return Err(Invalid::new(
+                "mode",
+                format!("{} services are not supported yet; use replicated or global", spec.mode.as_str()),
+            ));
+        }
+    }
+    check_span("update.delay", spec.update.delay)?;
+    ensure((1..=100).contains(&spec.priority), "priority", || {
+        format!("{} is not between 1 and 100", spec.priority)
+    })?;
+    check_task_spec(&spec.task)
+}
+
+/// Checks a name: letters, digits, `-` and `_` inside, at most 63 characters (SwarmKit's rule for services).
+///
+/// # Errors
+/// What is wrong with it, under the name `field`.
+pub fn check_name(field: &str, name: &str) -> Check {
+    ensure(!name.is_empty(), field, || "a name is needed".into())?;
+    let clipped: String = name.chars().take(40).collect();
+    ensure(name.len() <= limits::NAME_LEN, field, || {
+        format!("{clipped:?}... is longer than {} characters", limits::NAME_LEN)
+    })?;
+    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let inner = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    ensure(inner && end(name.chars().next()) && end(name.chars().next_back()), field, || {
+        format!(
+            "{clipped:?} is not a valid name; use letters, digits, - and _, beginning and ending with a letter or digit"
+        )
+    })
+}
+
+/// Checks the sizes of labels.
+///
+/// # Errors
+/// The first label that is too long, or that there are too many.
+pub fn check_labels(field: &str, labels: &Labels) -> Check {
+    ensure(labels.len() <= limits::LABELS, field, || {
+        format!("{} labels are more than {}", labels.len(), limits::LABELS)
+    })?;
+    for (key, value) in labels {
+        ensure(!key.is_empty() && key.len() <= limits::LABEL_KEY_LEN, field, || {
+            format!("a label's key has 1 to {} bytes", limits::LABEL_KEY_LEN)
+        })?;
+        ensure(value.len() <= limits::LABEL_VALUE_LEN, field, || {
+            format!("the value of {key:?} is longer than {} bytes", limits::LABEL_VALUE_LEN)
+        })?;
+    }
+    Ok(())
+}
+
+fn check_task_spec(spec: &TaskSpec) -> Check {
+    ensure(!spec.programs.is_empty(), "command", || "a command is needed".into())?;
+    ensure(spec.programs.len() <= limits::PROGRAMS, "programs", || {
+        format!("{} programs are more than {}", spec.programs.len(), limits::PROGRAMS)
+    })?;
+    let mut names = BTreeSet::new();
+    for program in &spec.programs {
+        ensure(names.insert(&program.name), "programs", || {
+            format!("two programs are named {:?}", program.name)
+        })?;
+        check_program(program)?;
+    }
+    check_span("restart_policy.delay", spec.replace.delay)?;
+    check_span("restart_policy.window", spec.replace.window)?;
+    ensure(spec.placement.constraints.len() <= limits::CONSTRAINTS, "placement.constraints", || {
+        format!("{} constraints are more than {}", spec.placement.constraints.len(), limits::CONSTRAINTS)
+    })?;
+    check_ports(&spec.ports)
+}
+
+fn check_program(program: &ProgramSpec) -> Check {
+    check_name("program.name", &program.name)?;
+    ensure(program.lifecycle == Lifecycle::Main, "lifecycle", || {
+        "only main programs are supported yet".into()
+    })?;
+    if program.driver == DriverKind::Exec {
+        ensure(program.command.first().is_some_and(|c| !c.is_empty()), "command", || {
+            "a command is needed".into()
+        })?;
+    }
+    ensure(program.command.len() <= limits::COMMAND_ARGS, "command", || {
+        format!("{} arguments are more than {}", program.command.len(), limits::COMMAND_ARGS)
+    })?;
+    ensure(program.env.len() <= limits::ENV_VARS, "env", || {
+        format!("{} variables are more than {}", program.env.len(), limits::ENV_VARS)
+    })?;
+    let texts = program.command.iter().chain(program.env.keys()).chain(program.env.values());
+    let mut total = 0usize;
+    for text in texts {
+        ensure(text.len() <= limits::ARG_LEN, "command", || {
+            format!("an argument or variable is longer than {} bytes", limits::ARG_LEN)
+        })?;
+        ensure(!text.contains('\0'), "command", || {
+            "an argument or variable has a NUL character, which no process can be given".into()
+        })?;
+        total = total.saturating_add(text.len() + 1);
+    }
+    ensure(total <= limits::EXEC_BYTES, "command", || {
+        format!("command and environment have {total} bytes, more than {}", limits::EXEC_BYTES)
+    })?;
+    for key in program.env.keys() {
+        ensure(!key.is_empty() && !key.contains('='), "env", || {
+            format!("{:?} is not the name of a variable", key.chars().take(40).collect::<String>())
+        })?;
+    }
+    check_program_surroundings(program)
+}
+
+fn check_program_surroundings(program: &ProgramSpec) -> Check {
+    if let Some(dir) = &program.dir {
+        ensure(dir.starts_with('/') && !dir.contains('\0'), "working_dir", || {
+            format!("{dir:?} is not an absolute path")
+        })?;
+    }
+    if let Some(user) = &program.user {
+        let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let valid = user.split(':').all(|part| !part.is_empty() && part.chars().all(fine));
+        ensure(valid && user.split(':').count() <= 2, "user", || {
+            format!("{user:?} is not a user; write name, uid, name:group or uid:gid")
+        })?;
+    }
+    if let Some(signal) = &program.stop_signal {
+        ensure(signal_number(signal).is_some(), "stop_signal", || {
+            format!("{signal:?} is not a signal; write for example TERM, SIGINT or 15")
+        })?;
+    }
+    check_span("stop_grace_period", program.stop_grace)?;
+    check_span("restart.delay", program.restart.delay)?;
+    check_span("restart.window", program.restart.window)?;
+    ensure((1..=100).contains(&program.log.files), "log.files", || {
+        format!("{} is not between 1 and 100", program.log.files)
+    })?;
+    ensure(program.log.max_bytes >= 4096, "log.max_bytes", || "is below 4 KiB".into())?;
+    check_limits(&program.limits)?;
+    check_reserve(&program.reserve)?;
+    for (what, limit, reserve) in [
+        ("resources.reservations.cpus", program.limits.nano_cpus, program.reserve.nano_cpus),
+        ("resources.reservations.memory", program.limits.memory, program.reserve.memory),
+    ] {
+        ensure(limit == 0 || reserve <= limit, what, || "is more than the limit".into())?;
+    }
+    Ok(())
+}
+
+fn check_cpus(field: &str, nano: i64) -> Check {
+    let fine = nano == 0 || (limits::NANO_CPUS_MIN..=limits::NANO_CPUS).contains(&nano);
+    ensure(fine, field, || "is not 0 or at least 0.001 CPUs".into())
+}
+
+fn check_memory(field: &str, bytes: i64) -> Check {
+    let fine = bytes == 0 || (limits::MEMORY_MIN..=limits::MEMORY_BYTES).contains(&bytes);
+    ensure(fine, field, || "is not 0 or between 4 MiB and 1 PiB".into())
+}
+
+fn check_limits(limits: &Limits) -> Check {
+    check_cpus("resources.limits.cpus", limits.nano_cpus)?;
+    check_memory("resources.limits.memory", limits.memory)?;
+    ensure(limits.pids >= 0, "resources.limits.pids", || format!("{} is negative", limits.pids))
+}
+
+fn check_reserve(reserve: &Resources) -> Check {
+    check_cpus("resources.reservations.cpus", reserve.nano_cpus)?;
+    check_memory("resources.reservations.memory", reserve.memory)?;
+    for (name, amount) in &reserve.generic {
+        ensure(*amount > 0 && *amount < 1 << 40, "resources.reservations.generic_resources", || {
+            format!("{amount} of {name:?} is not a count above 0")
+        })?;
+    }
+    Ok(())
+}
+
+fn check_ports(ports: &[PortSpec]) -> Check {
+    ensure(ports.len() <= limits::PORTS, "ports", || {
+        format!("{} ports are more than {}", ports.len(), limits::PORTS)
+    })?;
+    let mut published = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    for port in ports {
+        let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        ensure(port.name.chars().all(fine) && port.name.len() <= limits::NAME_LEN, "ports.name", || {
+            format!("{:?} is not a name; use letters, digits, - and _", port.name)
+        })?;
+        ensure(port.name.is_empty() || names.insert(&port.name), "ports.name", || {
+            format!("two ports are named {:?}", port.name)
+        })?;
+        let free = port.published == 0 || published.insert((port.protocol, port.published));
+        ensure(free, "ports.published", || {
+            format!("{}/{} is published twice", port.published, port.protocol.as_str())
+        })?;
+    }
+    Ok(())
+}
+
+fn check_span(field: &str, span: Span) -> Check {
+    ensure(span.0 >= 0, field, || format!("{span} is negative"))?;
+    ensure(span.0 <= limits::SPAN, field, || format!("{span} is longer than 10 years"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UpdatePolicy;
+
+    fn spec() -> ServiceSpec {
+        ServiceSpec {
+            name: "web".into(),
+            labels: Labels::new(),
+            mode: Mode::Replicated { replicas: 1 },
+            update: UpdatePolicy::default(),
+            priority: 50,
+            task: TaskSpec {
+                programs: vec![ProgramSpec::new(DriverKind::Exec, vec!["sleep".into(), "1".into()])],
+                ..TaskSpec::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_plain_spec_is_accepted() {
+        assert_eq!(check_service_spec(&spec()), Ok(()));
+    }
+
+    #[test]
+    fn refusals_name_the_field() {
+        type Change = fn(&mut ServiceSpec);
+        let cases: [(Change, &str); 14] = [
+            (|s| s.name = "".into(), "name"),
+            (|s| s.name = "-web".into(), "name"),
+            (|s| s.name = "a".repeat(64).into(), "name"),
+            (|s| s.mode = Mode::GlobalBatch, "mode"),
+            (|s| s.priority = 0, "priority"),
+            (|s| s.task.programs.clear(), "command"),
+            (|s| s.task.programs[0].command.clear(), "command"),
+            (|s| s.task.programs[0].command[0] = "a\0b".into(), "command"),
+            (|s| s.task.programs[0].dir = Some("tmp".into()), "working_dir"),
+            (|s| s.task.programs[0].user = Some("a:b:c".into()), "user"),
+            (|s| s.task.programs[0].stop_signal = Some("NOPE".into()), "stop_signal"),
+            (|s| s.task.programs[0].limits.memory = 1, "resources.limits.memory"),
+            (|s| s.task.programs[0].stop_grace = Span(-1), "stop_grace_period"),
+            (|s| s.task.replace.delay = Span(-1), "restart_policy.delay"),
+        ];
+        for (change, field) in cases {
+            let mut changed = spec();
+            change(&mut changed);
+            assert_eq!(check_service_spec(&changed).map_err(|e| e.field), Err(field.to_owned()));
+        }
+    }
+}
