@@ -1,0 +1,3 @@
+//! What one node does, as a pure machine.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The `quelea` program.
+fn main() {}

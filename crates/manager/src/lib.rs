@@ -1,0 +1,3 @@
+//! The control plane as one pure machine.
+
+#![forbid(unsafe_code)]

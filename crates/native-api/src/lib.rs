@@ -1,0 +1,3 @@
+//! The native HTTP API.
+
+#![forbid(unsafe_code)]

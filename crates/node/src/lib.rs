@@ -1,0 +1,3 @@
+//! The machine room.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! What must exist and what must not.
+
+#![forbid(unsafe_code)]

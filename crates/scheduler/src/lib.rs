@@ -1,0 +1,3 @@
+//! Which node takes which task.
+
+#![forbid(unsafe_code)]

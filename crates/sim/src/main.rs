@@ -1,0 +1,2 @@
+//! Simulations and benches of the control plane.
+fn main() {}

@@ -1,0 +1,3 @@
+//! What people write, read into the model.
+
+#![forbid(unsafe_code)]
