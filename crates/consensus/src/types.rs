@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use openraft::BasicNode;
 use openraft::impls::leader_id_std;
@@ -30,7 +30,7 @@ pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, crate::snapsh
 
 /// The log id of the entry `index` written in `term`.
 pub(crate) fn log_id(term: u64, index: u64) -> LogId {
-    LogId::new(leader_id_std::CommittedLeaderId::new(term), index)
+    LogId::new(openraft::alias::CommittedLeaderIdOf::<TypeConfig>::new(term), index)
 }
 
 /// The term of a log id.
@@ -56,20 +56,22 @@ impl fmt::Display for Payload {
 }
 
 /// A machine's reply on its way through the engine, which needn't know the machine's types.
-pub(crate) struct Reply(Option<Box<dyn Any + Send>>);
+/// The mutex is there because openraft asks for `Sync`; one task at a time holds a reply.
+pub(crate) struct Reply(Mutex<Option<Box<dyn Any + Send>>>);
 
 impl Reply {
     /// For the engine's own entries.
     pub(crate) fn none() -> Self {
-        Self(None)
+        Self(Mutex::new(None))
     }
 
     pub(crate) fn new<T: Send + 'static>(value: T) -> Self {
-        Self(Some(Box::new(value)))
+        Self(Mutex::new(Some(Box::new(value))))
     }
 
     pub(crate) fn take<T: 'static>(self) -> Option<T> {
-        self.0?.downcast().ok().map(|value| *value)
+        let value = self.0.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        value.downcast().ok().map(|value| *value)
     }
 }
 
