@@ -1,0 +1,28 @@
+//! The JSON of the native API, as Rust types: what is sent and what is answered. The command line uses the same types.
+//!
+//! Nothing here knows the object model; `from` and `to` are the only doors between the two. Requests refuse fields
+//! that they don't know, by name. Times are RFC 3339 texts in UTC, durations are texts as Go writes them (`1m30s`), sizes are
+//! whole bytes, ids have 25 characters.
+
+mod common;
+mod event;
+mod node;
+mod quantity;
+mod service;
+mod spec;
+mod stack;
+mod task;
+mod why;
+
+pub use common::{ErrorBody, Health, Info, List, Problem, Written};
+pub use event::{Event, LogItem};
+pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
+pub use quantity::{Cpus, Duration, Quantity, Size};
+pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate};
+pub use spec::{
+    Availability, Condition, Driver, Limits, LogPolicy, Mode, Placement, Port, PortMode, Program, Protocol,
+    Reservations, Resources, RestartInPlace, RestartPolicy, ServiceSpec, UpdatePolicy,
+};
+pub use stack::{Change, ServiceChange, Stack, StackDeploy, StackDeployed, StackService};
+pub use task::{BoundPort, ProgramEvent, ProgramStatus, Task};
+pub use why::{Decision, Refusal, Subject, Unplaced, Verdict, Waiting, Why};

@@ -1,0 +1,106 @@
+//! Nodes.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Availability, Cpus, Size};
+
+/// A machine that has joined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// Its id.
+    pub id: String,
+    /// The machine's host name; not unique.
+    pub hostname: String,
+    /// Its version: the index that last changed the node itself.
+    pub version: u64,
+    /// `worker` or `manager`.
+    #[schemars(extend("enum" = ["worker", "manager"]))]
+    pub role: String,
+    /// Whether it takes tasks.
+    pub availability: Availability,
+    /// Whether it is there.
+    #[schemars(extend("enum" = ["unknown", "ready", "down", "disconnected"]))]
+    pub state: String,
+    /// Why, in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Since when it is in this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Where its agent calls from; absent for the one inside this daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Labels that operators gave it, matched by `node.labels.<name>`.
+    pub labels: BTreeMap<String, String>,
+    /// Labels set on the machine itself, matched by `engine.labels.<name>`.
+    pub engine_labels: BTreeMap<String, String>,
+    /// Operating system and architecture.
+    pub platform: Platform,
+    /// The version of its agent.
+    pub agent: String,
+    /// What it can hold.
+    pub resources: ResourceAmounts,
+    /// What its tasks have set aside.
+    pub reserved: ResourceAmounts,
+    /// How many tasks hold a place on it.
+    pub tasks: u64,
+    /// What can run programs there.
+    pub drivers: Vec<DriverInfo>,
+    /// When it joined.
+    pub created_at: String,
+}
+
+/// Operating system and architecture, in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Platform {
+    /// For example `linux`.
+    pub os: String,
+    /// For example `amd64`.
+    pub arch: String,
+}
+
+/// An amount of each kind of resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceAmounts {
+    /// Processors.
+    pub cpus: Cpus,
+    /// Memory in bytes.
+    pub memory: Size,
+    /// Counted resources by name.
+    pub generic_resources: BTreeMap<String, i64>,
+}
+
+/// One driver of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DriverInfo {
+    /// `exec`, `mock`, ...
+    pub name: String,
+    /// False when it cannot run anything now.
+    pub healthy: bool,
+    /// What it cannot do there, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// What shall change on a node; what is not given stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NodeUpdate {
+    /// Whether it takes tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability: Option<Availability>,
+    /// All its labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Labels to add or change.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub add_labels: BTreeMap<String, String>,
+    /// Keys of labels to remove; each must be there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remove_labels: Vec<String>,
+    /// Only if the node still has this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}

@@ -1,0 +1,90 @@
+//! Services.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ServiceSpec;
+
+/// A service and how it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Service {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its version: the index that last changed the service itself. Name it in an update to change only what you saw.
+    pub version: u64,
+    /// The index that last changed the service or any of its tasks: what a blocking read of this service waits on.
+    pub changed: u64,
+    /// The stack it belongs to, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<String>,
+    /// When it was made.
+    pub created_at: String,
+    /// When the service itself was last changed.
+    pub updated_at: String,
+    /// The current revision of its task spec.
+    pub revision: RevisionInfo,
+    /// The revision before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<RevisionInfo>,
+    /// What it shall be.
+    pub spec: ServiceSpec,
+    /// How it is.
+    pub status: ServiceStatus,
+}
+
+/// A revision of a service's task spec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RevisionInfo {
+    /// Its id.
+    pub id: String,
+    /// Counts up within the service, from 1.
+    pub number: u64,
+    /// When it was made.
+    pub created_at: String,
+}
+
+/// How a service is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceStatus {
+    /// How many tasks shall run: the replicas, or the nodes that comply with a global service.
+    pub wanted: u64,
+    /// How many wanted tasks run.
+    pub running: u64,
+    /// How many wanted tasks have the current revision.
+    pub updated: u64,
+    /// How many wanted tasks wait for a node.
+    pub waiting: u64,
+    /// Why the first of those that wait has no node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// True when exactly the wanted tasks run, all of the current revision, and nothing else is still to end.
+    pub converged: bool,
+    /// All tasks that are known, ended ones included, by state.
+    pub tasks: BTreeMap<String, u64>,
+}
+
+/// A service as it shall be from now on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceUpdate {
+    /// The whole spec; what is not given takes its default. The name cannot be changed.
+    pub spec: ServiceSpec,
+    /// Only if the service still has this version; whatever its version when it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+/// How many tasks a replicated service shall have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// How many.
+    pub replicas: u32,
+    /// Only if the service still has this version; whatever its version when it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}

@@ -1,0 +1,359 @@
+//! What a service shall be, as people write it. The same type is what `GET` answers, complete with defaults.
+
+use std::collections::BTreeMap;
+
+use model::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Cpus, Duration, Size};
+
+/// A whole service. The fields from `driver` to `log` describe its one program, `main`; a task of several programs lists
+/// them in `programs` instead.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServiceSpec {
+    /// Its name, unique in the cluster without regard to case; at most 63 letters, digits, `-` and `_`.
+    pub name: String,
+    /// Labels of the service. Changing them replaces nothing.
+    pub labels: BTreeMap<String, String>,
+    /// How many tasks, and where.
+    pub mode: Mode,
+    /// How many tasks; 1 when it is not given. Only for `replicated`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+    /// 1 to 100; higher is placed first.
+    pub priority: u8,
+    /// How a new revision replaces the old one, stop-first.
+    pub update: UpdatePolicy,
+    /// What runs the program.
+    pub driver: Driver,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Environment variables; nothing is inherited.
+    pub env: BTreeMap<String, String>,
+    /// Working directory, an absolute path; the task's own when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// `name`, `uid`, `name:group` or `uid:gid`; the agent's own user when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// What it may use and what is set aside for it.
+    pub resources: Resources,
+    /// The signal that asks it to end; `TERM` when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
+    /// How long it may take to end before it is killed.
+    pub stop_grace_period: Duration,
+    /// How it is restarted in place by its node, within the same task.
+    pub restart: RestartInPlace,
+    /// How its output is kept.
+    pub log: LogPolicy,
+    /// The programs of a task that has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
+    /// When an ended task is replaced by a new one.
+    pub restart_policy: RestartPolicy,
+    /// Where tasks may run.
+    pub placement: Placement,
+    /// The ports a task serves.
+    pub ports: Vec<Port>,
+    /// Raised to replace every task although nothing else changed.
+    pub force: u64,
+}
+
+impl Default for ServiceSpec {
+    fn default() -> Self {
+        let program = Program::default();
+        Self {
+            name: String::new(),
+            labels: BTreeMap::new(),
+            mode: Mode::Replicated,
+            replicas: None,
+            priority: model::ServiceSpec::PRIORITY,
+            update: UpdatePolicy::default(),
+            driver: program.driver,
+            command: program.command,
+            env: program.env,
+            working_dir: program.working_dir,
+            user: program.user,
+            resources: program.resources,
+            stop_signal: program.stop_signal,
+            stop_grace_period: program.stop_grace_period,
+            restart: program.restart,
+            log: program.log,
+            programs: Vec::new(),
+            restart_policy: RestartPolicy::default(),
+            placement: Placement::default(),
+            ports: Vec::new(),
+            force: 0,
+        }
+    }
+}
+
+/// One thing a driver runs inside a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Program {
+    /// Unique inside the task.
+    pub name: String,
+    /// What runs it.
+    pub driver: Driver,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Environment variables; nothing is inherited.
+    pub env: BTreeMap<String, String>,
+    /// Working directory, an absolute path; the task's own when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// `name`, `uid`, `name:group` or `uid:gid`; the agent's own user when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// What it may use and what is set aside for it.
+    pub resources: Resources,
+    /// The signal that asks it to end; `TERM` when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
+    /// How long it may take to end before it is killed.
+    pub stop_grace_period: Duration,
+    /// How it is restarted in place by its node, within the same task.
+    pub restart: RestartInPlace,
+    /// How its output is kept.
+    pub log: LogPolicy,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            name: "main".into(),
+            driver: Driver::Exec,
+            command: Vec::new(),
+            env: BTreeMap::new(),
+            working_dir: None,
+            user: None,
+            resources: Resources::default(),
+            stop_signal: None,
+            stop_grace_period: Duration::of(model::ProgramSpec::STOP_GRACE),
+            restart: RestartInPlace::default(),
+            log: LogPolicy::default(),
+        }
+    }
+}
+
+/// How many tasks a service has, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// So many tasks, anywhere.
+    #[default]
+    Replicated,
+    /// One task on each node that complies.
+    Global,
+}
+
+/// What runs a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// A process of the node.
+    #[default]
+    Exec,
+    /// Nothing real; follows a script in its environment.
+    Mock,
+}
+
+/// How a new revision replaces the old one, stop-first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct UpdatePolicy {
+    /// How many slots change at once; 0 means all.
+    pub parallelism: u32,
+    /// How long to wait after a slot runs the new revision before the next one is changed.
+    pub delay: Duration,
+}
+
+impl Default for UpdatePolicy {
+    fn default() -> Self {
+        let policy = model::UpdatePolicy::default();
+        Self { parallelism: policy.parallelism, delay: Duration::of(policy.delay) }
+    }
+}
+
+/// What a program may use and what is set aside for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Resources {
+    /// What it may use at most.
+    pub limits: Limits,
+    /// What is set aside for it on its node.
+    pub reservations: Reservations,
+}
+
+/// What a program may use at most; 0 means no limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Processors.
+    pub cpus: Cpus,
+    /// Memory.
+    pub memory: Size,
+    /// Processes and threads.
+    pub pids: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { cpus: Cpus::of(0), memory: Size::of(0), pids: 0 }
+    }
+}
+
+/// What is set aside for a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reservations {
+    /// Processors.
+    pub cpus: Cpus,
+    /// Memory.
+    pub memory: Size,
+    /// Counted resources by name, such as `gpu`.
+    pub generic_resources: BTreeMap<String, u64>,
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        Self { cpus: Cpus::of(0), memory: Size::of(0), generic_resources: BTreeMap::new() }
+    }
+}
+
+/// How a program is restarted in place; never, when `attempts` is 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RestartInPlace {
+    /// How many times within `window`.
+    pub attempts: u32,
+    /// The window in which attempts count.
+    pub window: Duration,
+    /// How long to wait before each.
+    pub delay: Duration,
+}
+
+impl Default for RestartInPlace {
+    fn default() -> Self {
+        Self { attempts: 0, window: Duration::of(Span::ZERO), delay: Duration::of(Span::ZERO) }
+    }
+}
+
+/// How much of a program's output is kept: the newest file and `files - 1` older ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogPolicy {
+    /// Size of one file.
+    pub max_bytes: Size,
+    /// Files kept, the current one included.
+    pub files: u32,
+}
+
+impl Default for LogPolicy {
+    fn default() -> Self {
+        let policy = model::LogPolicy::default();
+        Self { max_bytes: Size::of(i64::try_from(policy.max_bytes).unwrap_or(i64::MAX)), files: policy.files }
+    }
+}
+
+/// When an ended task is replaced by a new one in its slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RestartPolicy {
+    /// After which ends.
+    pub condition: Condition,
+    /// How long to wait before the replacement starts.
+    pub delay: Duration,
+    /// How many replacements at most, within `window` when there is one; 0 means no limit.
+    pub max_attempts: u32,
+    /// The window in which attempts count; 0 means they count for ever.
+    pub window: Duration,
+}
+
+impl Default for RestartPolicy {
+    fn default() -> Self {
+        let policy = model::ReplacePolicy::default();
+        Self {
+            condition: Condition::Any,
+            delay: Duration::of(policy.delay),
+            max_attempts: policy.max_attempts,
+            window: Duration::of(policy.window),
+        }
+    }
+}
+
+/// After which ends a task is replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// Never.
+    None,
+    /// When it failed.
+    OnFailure,
+    /// Always.
+    #[default]
+    Any,
+}
+
+/// Where tasks may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Placement {
+    /// Conditions such as `node.labels.zone==east`; all must hold.
+    pub constraints: Vec<String>,
+    /// How many tasks of the service one node may have; 0 means any number.
+    pub max_replicas_per_node: u32,
+}
+
+/// A port that a task serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Port {
+    /// Its name; the program learns the port from `QUELEA_PORT_<name>`. May be empty.
+    pub name: String,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+    /// The port inside a container; 0 for a process.
+    pub target: u16,
+    /// The port on the host; 0 to be given one at placement.
+    pub published: u16,
+    /// How it is published.
+    pub mode: PortMode,
+}
+
+/// TCP or UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// How a port is published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortMode {
+    /// On the node that runs the task.
+    #[default]
+    Host,
+}
+
+/// Whether a node takes tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Availability {
+    /// Takes new tasks.
+    #[default]
+    Active,
+    /// Keeps what it has, takes nothing new.
+    Pause,
+    /// Gives up what it has.
+    Drain,
+}
