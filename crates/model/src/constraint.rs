@@ -4,6 +4,7 @@
 //! regard to case; nothing is a pattern. A missing label counts as empty. A key that no node knows is refused when it
 //! is written (SwarmKit accepts it and never matches).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -161,27 +162,34 @@ fn inside(address: IpAddr, block: (IpAddr, u8)) -> bool {
 impl Constraint {
     /// True when `node` meets it.
     pub fn holds(&self, node: &Node) -> bool {
-        let label =
-            |labels: &crate::Labels, name: &str| labels.get(name).map_or_else(String::new, |v| v.to_string());
-        let equal = match &self.key {
-            ConstraintKey::NodeId => self.value.eq_ignore_ascii_case(&node.id.to_string()),
-            ConstraintKey::Hostname => self.value.eq_ignore_ascii_case(&node.description.hostname),
-            ConstraintKey::Role => self.value.eq_ignore_ascii_case(node.role.as_str()),
-            ConstraintKey::Os => self.value.eq_ignore_ascii_case(&node.description.platform.os),
-            ConstraintKey::Arch => self.value.eq_ignore_ascii_case(&node.description.platform.arch),
-            ConstraintKey::NodeLabel(name) => self.value.eq_ignore_ascii_case(&label(&node.labels, name)),
-            ConstraintKey::EngineLabel(name) => {
-                self.value.eq_ignore_ascii_case(&label(&node.description.engine_labels, name))
-            }
-            ConstraintKey::Ip => {
-                // An address that cannot be read matches nothing, whatever the operator.
-                let Ok(address) = node.status.address.parse() else {
-                    return false;
-                };
-                parse_block(&self.value).is_some_and(|block| inside(address, block))
-            }
+        let found = self.key.value_on(node);
+        let equal = if self.key == ConstraintKey::Ip {
+            // An address that cannot be read matches nothing, whatever the operator.
+            let Ok(address) = found.parse() else {
+                return false;
+            };
+            parse_block(&self.value).is_some_and(|block| inside(address, block))
+        } else {
+            self.value.eq_ignore_ascii_case(&found)
         };
         equal == (self.operator == Operator::Equal)
+    }
+}
+
+impl ConstraintKey {
+    /// What `node` has for this key; empty for a label it does not carry.
+    pub fn value_on<'n>(&self, node: &'n Node) -> Cow<'n, str> {
+        let label = |labels: &'n crate::Labels, name: &str| labels.get(name).map_or("", |value| value);
+        Cow::Borrowed(match self {
+            Self::NodeId => return Cow::Owned(node.id.to_string()),
+            Self::Hostname => &node.description.hostname,
+            Self::Ip => &node.status.address,
+            Self::Role => node.role.as_str(),
+            Self::Os => &node.description.platform.os,
+            Self::Arch => &node.description.platform.arch,
+            Self::NodeLabel(name) => label(&node.labels, name),
+            Self::EngineLabel(name) => label(&node.description.engine_labels, name),
+        })
     }
 }
 
