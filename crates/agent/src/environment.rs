@@ -1,0 +1,103 @@
+//! The environment of a program.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::ProgramSpec;
+use model::sync::Assignment;
+
+/// The environment of `program` in the task of `assignment` on the node with the id `node`, in the order of names.
+///
+/// What the spec sets, and on top of it, winning over it:
+///
+/// | variable | value |
+/// | --- | --- |
+/// | `PORT` | the first host port the task was given; absent without one |
+/// | `QUELEA_PORT_<name>` | the host port of that name; each character other than an ASCII letter or digit is written `_`. Of two names that become the same, the first counts |
+/// | `QUELEA_TASK_ID`, `QUELEA_TASK_NAME`, `QUELEA_SERVICE_NAME`, `QUELEA_SLOT`, `QUELEA_NODE_ID` | who the program is |
+pub fn environment(assignment: &Assignment, program: &ProgramSpec, node: &str) -> Vec<(Arc<str>, Arc<str>)> {
+    let mut env: BTreeMap<Arc<str>, Arc<str>> = program.env.clone();
+    let mut ours: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
+    for (name, value) in [
+        ("QUELEA_TASK_ID", &*assignment.task),
+        ("QUELEA_TASK_NAME", &*assignment.name),
+        ("QUELEA_SERVICE_NAME", &*assignment.service_name),
+        ("QUELEA_SLOT", &*assignment.slot),
+        ("QUELEA_NODE_ID", node),
+    ] {
+        ours.insert(name.into(), value.into());
+    }
+    if let Some(first) = assignment.ports.first() {
+        ours.insert("PORT".into(), first.port.to_string().into());
+    }
+    for port in assignment.ports.iter().filter(|port| !port.name.is_empty()) {
+        ours.entry(port_variable(&port.name)).or_insert_with(|| port.port.to_string().into());
+    }
+    env.append(&mut ours);
+    env.into_iter().collect()
+}
+
+/// The variable that tells the port of this name.
+fn port_variable(name: &str) -> Arc<str> {
+    let plain = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    "QUELEA_PORT_".chars().chain(plain).collect::<String>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{BoundPort, Desired, DriverKind, Protocol, TaskSpec, TaskState};
+
+    fn assignment(ports: &[(&str, u16)]) -> Assignment {
+        Assignment {
+            task: "t1".into(),
+            name: "web.3".into(),
+            service: "s1".into(),
+            service_name: "web".into(),
+            slot: "3".into(),
+            desired: Desired::Running,
+            spec: Arc::new(TaskSpec::default()),
+            ports: ports
+                .iter()
+                .map(|(name, port)| BoundPort { name: (*name).into(), protocol: Protocol::Tcp, port: *port })
+                .collect(),
+            state: TaskState::Assigned,
+        }
+    }
+
+    fn program(env: &[(&str, &str)]) -> ProgramSpec {
+        let mut spec = ProgramSpec::new(DriverKind::Exec, vec!["true".into()]);
+        spec.env = env.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        spec
+    }
+
+    const WHO: &str =
+        "QUELEA_NODE_ID=n1 QUELEA_SERVICE_NAME=web QUELEA_SLOT=3 QUELEA_TASK_ID=t1 QUELEA_TASK_NAME=web.3";
+
+    #[test]
+    fn who_a_program_is_and_where_it_listens() {
+        type Pairs<'a> = &'a [(&'a str, &'a str)];
+        let cases: [(&[(&str, u16)], Pairs<'_>, String); 5] = [
+            (&[], &[], WHO.into()),
+            (&[], &[("PORT", "80"), ("A", "b")], format!("A=b PORT=80 {WHO}")),
+            (&[("", 20_000)], &[("PORT", "80")], format!("PORT=20000 {WHO}")),
+            (
+                &[("http", 20_001), ("a-b", 20_002), ("a_b", 20_003)],
+                &[],
+                format!(
+                    "PORT=20001 {}",
+                    WHO.replace(
+                        "QUELEA_SERVICE",
+                        "QUELEA_PORT_a_b=20002 QUELEA_PORT_http=20001 QUELEA_SERVICE"
+                    )
+                ),
+            ),
+            (&[], &[("QUELEA_SLOT", "mine")], WHO.into()),
+        ];
+        for (ports, env, wanted) in cases {
+            let env = environment(&assignment(ports), &program(env), "n1");
+            let text: Vec<String> = env.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            assert_eq!(text.join(" "), wanted);
+        }
+    }
+}
