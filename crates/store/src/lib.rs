@@ -2,8 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod change;
+mod derived;
 mod event;
+mod index;
+mod slots;
+mod tables;
 
+pub use apply::Applied;
 pub use change::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId, Refused};
+pub use derived::{NodeUse, ServiceUse};
 pub use event::{Action, Event, EventId, EventIdError, EventLog, Gone, Object};
+pub use tables::{Table, Tables};

@@ -1,0 +1,235 @@
+//! Tasks, as the control plane changes them. What agents report is in `report`.
+
+use std::sync::Arc;
+
+use model::{
+    BoundPort, Desired, NodeId, RevisionId, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time,
+    Unplaced, limits,
+};
+
+use super::journal::Before;
+use super::{Tx, clip, wrong};
+use crate::{ObjectId, Refused};
+
+/// What a task is made of.
+pub(super) struct Made {
+    pub(super) service: ServiceId,
+    pub(super) slot: Slot,
+    pub(super) revision: RevisionId,
+    pub(super) node: Option<NodeId>,
+    pub(super) desired: Desired,
+    pub(super) start_after: Option<Time>,
+}
+
+impl Tx<'_> {
+    pub(super) fn create_task(&mut self, id: TaskId, made: Made) -> Result<(), Refused> {
+        let object = ObjectId::Task(id);
+        if self.tables.task(id).is_some() {
+            return Err(Refused::Exists(object));
+        }
+        if self.tables.service(made.service).is_none() {
+            return Err(Refused::Missing(ObjectId::Service(made.service)));
+        }
+        self.need_revision(made.revision, made.service)?;
+        if let Some(node) = made.node {
+            self.need_node(node)?;
+        }
+        check_made(object, &made)?;
+        let task = Task {
+            id,
+            service: made.service,
+            slot: made.slot,
+            revision: made.revision,
+            node: made.node,
+            desired: made.desired,
+            start_after: made.start_after,
+            status: TaskStatus {
+                state: TaskState::Pending,
+                at: self.time,
+                applied_at: self.time,
+                message: None,
+            },
+            programs: Box::default(),
+            ports: Box::default(),
+            unplaced: None,
+            created: self.version,
+            modified: self.version,
+            directed: self.version,
+            created_at: self.time,
+        };
+        self.journal.touch(Before::Task(id, None));
+        self.tables.set_task(id, Some(Arc::new(task)));
+        Ok(())
+    }
+
+    fn need_node(&self, id: NodeId) -> Result<(), Refused> {
+        match self.tables.node(id) {
+            Some(_) => Ok(()),
+            None => Err(Refused::Missing(ObjectId::Node(id))),
+        }
+    }
+
+    fn need_task(&self, id: TaskId) -> Result<Arc<Task>, Refused> {
+        self.tables.task(id).cloned().ok_or(Refused::Missing(ObjectId::Task(id)))
+    }
+
+    /// Changes a task in the name of the control plane.
+    fn direct(&mut self, old: Arc<Task>, change: impl FnOnce(&mut Task)) {
+        let version = self.version;
+        self.replace_task(old, |task| {
+            change(task);
+            task.directed = version;
+        });
+    }
+
+    /// Changes a task.
+    pub(super) fn replace_task(&mut self, old: Arc<Task>, change: impl FnOnce(&mut Task)) {
+        let mut new = (*old).clone();
+        change(&mut new);
+        new.modified = self.version;
+        let id = old.id;
+        self.journal.touch(Before::Task(id, Some(old)));
+        self.tables.set_task(id, Some(Arc::new(new)));
+    }
+
+    pub(super) fn assign_task(
+        &mut self,
+        id: TaskId,
+        node: NodeId,
+        ports: &[BoundPort],
+    ) -> Result<(), Refused> {
+        let object = ObjectId::Task(id);
+        let old = self.need_task(id)?;
+        if old.status.state >= TaskState::Assigned {
+            return Err(wrong(object, format!("it is {} and cannot be assigned", old.status.state)));
+        }
+        if !old.desired.is_wanted() {
+            return Err(wrong(object, "it is no longer wanted"));
+        }
+        if old.node.is_some_and(|made_for| made_for != node) {
+            return Err(wrong(object, "it was made for another node"));
+        }
+        self.need_node(node)?;
+        self.check_ports(object, node, ports)?;
+        let time = self.time;
+        self.direct(old, |task| {
+            task.node = Some(node);
+            task.ports = ports.into();
+            task.unplaced = None;
+            task.status =
+                TaskStatus { state: TaskState::Assigned, at: time, applied_at: time, message: None };
+        });
+        Ok(())
+    }
+
+    /// Host ports must be free on the node, and be given once.
+    fn check_ports(&self, object: ObjectId, node: NodeId, ports: &[BoundPort]) -> Result<(), Refused> {
+        if ports.len() > limits::PORTS {
+            return Err(wrong(object, format!("{} ports are more than {}", ports.len(), limits::PORTS)));
+        }
+        let used = self.tables.node_use(node);
+        for (at, BoundPort { protocol, port, .. }) in ports.iter().enumerate() {
+            let name = || format!("host port {port}/{}", protocol.as_str());
+            if *port == 0 {
+                return Err(wrong(object, "host port 0 cannot be held"));
+            }
+            if ports[..at].iter().any(|p| p.protocol == *protocol && p.port == *port) {
+                return Err(wrong(object, format!("{} is given twice", name())));
+            }
+            if let Some(holder) = used.port_holder(*protocol, *port) {
+                return Err(wrong(object, format!("{} of node {node} is held by task {holder}", name())));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn direct_task(&mut self, id: TaskId, desired: Desired) -> Result<(), Refused> {
+        let old = self.need_task(id)?;
+        if desired > old.desired {
+            self.direct(old, |task| {
+                task.desired = desired;
+                task.start_after = None;
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn end_task(
+        &mut self,
+        id: TaskId,
+        state: TaskState,
+        message: &Arc<str>,
+    ) -> Result<(), Refused> {
+        let object = ObjectId::Task(id);
+        let now = self.need_task(id)?.status.state;
+        if now.is_ended() {
+            return Err(wrong(object, format!("it has ended already: it is {now}")));
+        }
+        match state {
+            TaskState::Shutdown if now < TaskState::Assigned => {}
+            TaskState::Orphaned if now >= TaskState::Assigned => {}
+            TaskState::Shutdown => {
+                return Err(wrong(object, "it is assigned: only its agent can say that it was shut down"));
+            }
+            TaskState::Orphaned => {
+                return Err(wrong(object, "it was never assigned and cannot be orphaned"));
+            }
+            other => return Err(wrong(object, format!("the control plane does not end tasks as {other}"))),
+        }
+        self.finish_task(id, state, &clip(message));
+        Ok(())
+    }
+
+    /// Ends a task in the name of the control plane. The caller has checked that it may.
+    pub(super) fn finish_task(&mut self, id: TaskId, state: TaskState, message: &Arc<str>) {
+        let Some(old) = self.tables.task(id).cloned() else { return };
+        let time = self.time;
+        self.direct(old, |task| {
+            let message = Some(Arc::clone(message));
+            task.status = TaskStatus { state, at: time, applied_at: time, message };
+            task.unplaced = None;
+        });
+    }
+
+    pub(super) fn delete_task(&mut self, id: TaskId) -> Result<(), Refused> {
+        let old = self.need_task(id)?;
+        if old.holds_reservation() {
+            let problem = format!("it is {} and still holds its node", old.status.state);
+            return Err(wrong(ObjectId::Task(id), problem));
+        }
+        self.journal.released.push(old.revision);
+        self.journal.touch(Before::Task(id, Some(old)));
+        self.tables.set_task(id, None);
+        Ok(())
+    }
+
+    pub(super) fn explain_tasks(&mut self, tasks: &[TaskId], unplaced: Option<&Arc<Unplaced>>) {
+        for id in tasks {
+            let Some(old) = self.tables.task(*id) else { continue };
+            if old.status.state >= TaskState::Assigned || old.unplaced.as_ref() == unplaced {
+                continue;
+            }
+            let old = Arc::clone(old);
+            self.direct(old, |task| task.unplaced = unplaced.cloned());
+        }
+    }
+}
+
+fn check_made(object: ObjectId, made: &Made) -> Result<(), Refused> {
+    match made.slot {
+        Slot::Node(node) if made.node != Some(node) => {
+            return Err(wrong(object, "a slot of a node is filled on that node only"));
+        }
+        Slot::Number(n) if u64::from(n) >= limits::REPLICAS => {
+            return Err(wrong(object, format!("slot {n} is beyond the {} of one service", limits::REPLICAS)));
+        }
+        _ => {}
+    }
+    if !made.desired.is_wanted() {
+        return Err(wrong(object, format!("a task is not made to be {}", made.desired)));
+    }
+    if made.start_after.is_some() && made.desired != Desired::Ready {
+        return Err(wrong(object, "only a task that shall be ready waits for a moment"));
+    }
+    Ok(())
+}

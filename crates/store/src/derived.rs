@@ -1,0 +1,228 @@
+//! Derived tables: what each node holds and what each service has, kept up to date by every change of a task.
+//! They are functions of the tasks and revisions, are in no log and no snapshot, and are never written from outside.
+
+use std::sync::LazyLock;
+
+use imbl::OrdMap;
+use model::{BoundPort, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId, TaskState};
+
+use crate::slots::SlotSet;
+
+/// What the tasks on one node hold of it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct NodeUse {
+    reserved: Resources,
+    /// Sorted by protocol and port.
+    ports: Vec<(Protocol, u16, TaskId)>,
+    by_service: OrdMap<ServiceId, u32>,
+    active: u32,
+}
+
+static NO_NODE_USE: LazyLock<NodeUse> = LazyLock::new(NodeUse::default);
+static NO_SERVICE_USE: LazyLock<ServiceUse> = LazyLock::new(ServiceUse::default);
+
+impl NodeUse {
+    /// The use of a node that holds nothing.
+    pub(crate) fn none() -> &'static Self {
+        &NO_NODE_USE
+    }
+
+    /// The sum of what the tasks that hold this node reserve.
+    pub fn reserved(&self) -> &Resources {
+        &self.reserved
+    }
+
+    /// The task that holds a host port here.
+    pub fn port_holder(&self, protocol: Protocol, port: u16) -> Option<TaskId> {
+        let at = self.port_place(protocol, port).ok()?;
+        Some(self.ports[at].2)
+    }
+
+    /// The host ports that are held here, by protocol and number.
+    pub fn ports(&self) -> impl Iterator<Item = (Protocol, u16, TaskId)> + '_ {
+        self.ports.iter().copied()
+    }
+
+    /// How many tasks of the service hold a reservation here.
+    pub fn tasks_of(&self, service: ServiceId) -> u32 {
+        self.by_service.get(&service).copied().unwrap_or(0)
+    }
+
+    /// How many tasks hold a reservation here.
+    pub fn active(&self) -> u32 {
+        self.active
+    }
+
+    fn port_place(&self, protocol: Protocol, port: u16) -> Result<usize, usize> {
+        self.ports.binary_search_by_key(&(protocol, port), |(protocol, port, _)| (*protocol, *port))
+    }
+
+    /// A task takes its reservation.
+    pub(crate) fn take(&mut self, task: &Task, reservation: &Resources) {
+        self.reserved.add(reservation);
+        self.active += 1;
+        *self.by_service.entry(task.service).or_insert(0) += 1;
+        for BoundPort { protocol, port, .. } in &task.ports {
+            match self.port_place(*protocol, *port) {
+                Ok(at) => self.ports[at].2 = task.id,
+                Err(at) => self.ports.insert(at, (*protocol, *port, task.id)),
+            }
+        }
+    }
+
+    /// A task gives its reservation back.
+    pub(crate) fn give_back(&mut self, task: &Task, reservation: &Resources) {
+        self.reserved.subtract(reservation);
+        self.active -= 1;
+        match self.by_service.get_mut(&task.service) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                self.by_service.remove(&task.service);
+            }
+        }
+        for BoundPort { protocol, port, .. } in &task.ports {
+            if let Ok(at) = self.port_place(*protocol, *port)
+                && self.ports[at].2 == task.id
+            {
+                self.ports.remove(at);
+            }
+        }
+    }
+}
+
+/// What a service has: its tasks counted, and which slots they fill.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ServiceUse {
+    /// By place in [`TaskState::ALL`].
+    by_state: [u32; TaskState::ALL.len()],
+    /// Tasks that fill a slot, by revision; sorted, without zeros.
+    by_revision: Vec<(RevisionId, u32)>,
+    total: u32,
+    running: u32,
+    filled: u32,
+    doubled: u32,
+    /// The numbered slots that are filled.
+    slots: SlotSet,
+}
+
+/// The place of a state in [`TaskState::ALL`].
+fn place(state: TaskState) -> usize {
+    TaskState::ALL.partition_point(|s| *s < state)
+}
+
+impl ServiceUse {
+    /// The use of a service without tasks.
+    pub(crate) fn none() -> &'static Self {
+        &NO_SERVICE_USE
+    }
+
+    /// How many of its tasks are in this state.
+    pub fn by_state(&self, state: TaskState) -> u32 {
+        self.by_state[place(state)]
+    }
+
+    /// How many tasks of this revision fill a slot.
+    pub fn by_revision(&self, revision: RevisionId) -> u32 {
+        match self.by_revision.binary_search_by_key(&revision, |(id, _)| *id) {
+            Ok(at) => self.by_revision[at].1,
+            Err(_) => 0,
+        }
+    }
+
+    /// How many slots are filled by at least one task.
+    pub fn filled(&self) -> u32 {
+        self.filled
+    }
+
+    /// How many slots are filled by more than one task.
+    pub fn doubled(&self) -> u32 {
+        self.doubled
+    }
+
+    /// How many tasks it has in all, ended ones included.
+    pub fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// How many tasks run and are wanted.
+    pub fn running(&self) -> u32 {
+        self.running
+    }
+
+    /// The lowest numbered slot from `from` on that nothing fills.
+    pub fn first_empty(&self, from: u32) -> u32 {
+        self.slots.first_missing(from)
+    }
+
+    /// The highest numbered slot that something fills.
+    pub fn highest_filled(&self) -> Option<u32> {
+        self.slots.highest()
+    }
+
+    /// Counts a task as it now is. `others` is how many other tasks fill its slot.
+    pub(crate) fn count(&mut self, task: &Task, others: u32) {
+        self.total += 1;
+        self.by_state[place(task.status.state)] += 1;
+        if runs(task) {
+            self.running += 1;
+        }
+        if !task.fills_slot() {
+            return;
+        }
+        match self.by_revision.binary_search_by_key(&task.revision, |(id, _)| *id) {
+            Ok(at) => self.by_revision[at].1 += 1,
+            Err(at) => self.by_revision.insert(at, (task.revision, 1)),
+        }
+        match others {
+            0 => {
+                self.filled += 1;
+                if let Slot::Number(n) = task.slot {
+                    self.slots.insert(n);
+                }
+            }
+            1 => self.doubled += 1,
+            _ => {}
+        }
+    }
+
+    /// Takes back what [`count`](Self::count) did for a task.
+    pub(crate) fn uncount(&mut self, task: &Task, others: u32) {
+        self.total -= 1;
+        self.by_state[place(task.status.state)] -= 1;
+        if runs(task) {
+            self.running -= 1;
+        }
+        if !task.fills_slot() {
+            return;
+        }
+        if let Ok(at) = self.by_revision.binary_search_by_key(&task.revision, |(id, _)| *id) {
+            self.by_revision[at].1 -= 1;
+            if self.by_revision[at].1 == 0 {
+                self.by_revision.remove(at);
+            }
+        }
+        match others {
+            0 => {
+                self.filled -= 1;
+                if let Slot::Number(n) = task.slot {
+                    self.slots.remove(n);
+                }
+            }
+            1 => self.doubled -= 1,
+            _ => {}
+        }
+    }
+
+    /// Moves a task that fills its slot before and after, or neither, from one state to another.
+    pub(crate) fn recount(&mut self, old: &Task, new: &Task) {
+        self.by_state[place(old.status.state)] -= 1;
+        self.by_state[place(new.status.state)] += 1;
+        self.running -= u32::from(runs(old));
+        self.running += u32::from(runs(new));
+    }
+}
+
+/// True when a task runs and is wanted.
+fn runs(task: &Task) -> bool {
+    task.status.state == TaskState::Running && task.desired.is_wanted()
+}

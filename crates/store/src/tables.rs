@@ -1,0 +1,344 @@
+//! The tables and how they are read. They are persistent structures: a clone is a snapshot, costs no more than a few
+//! counters, and never changes. What changes them is `apply` alone.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use model::{
+    Cluster, Decision, Id, Index, Job, JobId, Meta, Namespace, NamespaceId, Node, NodeId, Resources,
+    Revision, RevisionId, Service, ServiceId, Slot, Task, TaskId, Time, Version,
+};
+
+use crate::derived::{NodeUse, ServiceUse};
+
+/// A table, for [`Tables::table_index`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// The cluster itself.
+    Cluster,
+    /// Namespaces.
+    Namespaces,
+    /// Nodes.
+    Nodes,
+    /// Jobs.
+    Jobs,
+    /// Services.
+    Services,
+    /// Tasks.
+    Tasks,
+}
+
+impl Table {
+    /// Every table, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Cluster, Self::Namespaces, Self::Nodes, Self::Jobs, Self::Services, Self::Tasks];
+}
+
+/// The replicated state of a cluster. A clone is a snapshot.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// The last applied entry.
+    pub(crate) index: Index,
+    /// Its time.
+    pub(crate) time: Time,
+    /// How many change sets are laid over; see [`Tables::speculate`].
+    pub(crate) speculated: u64,
+    pub(crate) table_index: [Index; Table::ALL.len()],
+
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) namespaces: OrdMap<NamespaceId, Arc<Namespace>>,
+    pub(crate) namespace_names: OrdMap<Arc<str>, NamespaceId>,
+    pub(crate) nodes: OrdMap<NodeId, NodeEntry>,
+    pub(crate) jobs: OrdMap<JobId, Arc<Job>>,
+    pub(crate) job_names: OrdMap<(NamespaceId, Arc<str>), JobId>,
+    pub(crate) services: OrdMap<ServiceId, ServiceEntry>,
+    pub(crate) service_names: OrdMap<(NamespaceId, Arc<str>), ServiceId>,
+    pub(crate) job_services: OrdSet<(JobId, ServiceId)>,
+    pub(crate) revisions: OrdMap<RevisionId, RevisionEntry>,
+
+    pub(crate) tasks: OrdMap<TaskId, Arc<Task>>,
+    pub(crate) by_slot: OrdSet<(ServiceId, Slot, Index, TaskId)>,
+    pub(crate) by_node: OrdSet<(NodeId, TaskId)>,
+    pub(crate) waiting: OrdSet<(ServiceId, RevisionId, Slot, TaskId)>,
+    pub(crate) delayed: OrdSet<(Time, TaskId)>,
+    /// Nodes that exist, by their active tasks.
+    pub(crate) by_load: OrdSet<(u32, NodeId)>,
+}
+
+/// What is known under a node's id. Outlives the node while tasks name it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeEntry {
+    pub(crate) node: Option<Arc<Node>>,
+    /// The last index at which the control plane changed or deleted a task of it.
+    pub(crate) tasks_index: Index,
+    /// Tasks that name this node.
+    pub(crate) tasks: u32,
+    pub(crate) used: Arc<NodeUse>,
+}
+
+/// What is known under a service's id. Outlives the service while it has tasks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceEntry {
+    pub(crate) service: Option<Arc<Service>>,
+    /// The last index that changed it or one of its tasks.
+    pub(crate) index: Index,
+    pub(crate) used: Arc<ServiceUse>,
+    pub(crate) decisions: Arc<Vec<Decision>>,
+}
+
+/// A revision and who refers to it: services (current and previous) and tasks, counted.
+#[derive(Clone, Debug)]
+pub(crate) struct RevisionEntry {
+    pub(crate) revision: Arc<Revision>,
+    pub(crate) refs: u32,
+    /// What a task of it reserves.
+    pub(crate) reservation: Arc<Resources>,
+}
+
+/// A name as it is compared: without regard to case.
+pub(crate) fn folded(name: &str) -> Arc<str> {
+    name.to_ascii_lowercase().into()
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tables {
+    /// The tables of a new cluster: nothing but the namespace `default`.
+    pub fn new() -> Self {
+        let default = Namespace {
+            id: NamespaceId::DEFAULT,
+            meta: Meta::default(),
+            name: "default".into(),
+            description: "".into(),
+        };
+        Self {
+            index: 0,
+            time: Time::ZERO,
+            speculated: 0,
+            table_index: [0; Table::ALL.len()],
+            cluster: None,
+            namespace_names: OrdMap::unit(Arc::clone(&default.name), default.id),
+            namespaces: OrdMap::unit(default.id, Arc::new(default)),
+            nodes: OrdMap::new(),
+            jobs: OrdMap::new(),
+            job_names: OrdMap::new(),
+            services: OrdMap::new(),
+            service_names: OrdMap::new(),
+            job_services: OrdSet::new(),
+            revisions: OrdMap::new(),
+            tasks: OrdMap::new(),
+            by_slot: OrdSet::new(),
+            by_node: OrdSet::new(),
+            waiting: OrdSet::new(),
+            delayed: OrdSet::new(),
+            by_load: OrdSet::new(),
+        }
+    }
+
+    /// The last applied entry.
+    pub fn index(&self) -> Index {
+        self.index
+    }
+
+    /// The time of the last applied entry.
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    /// The index up to which these tables are committed. An object whose version is above it is in flight.
+    pub fn settled(&self) -> Index {
+        self.index
+    }
+
+    /// True when what has this version is committed, and not only laid over by [`Tables::speculate`].
+    pub fn is_settled(&self, version: Version) -> bool {
+        version <= self.settled()
+    }
+
+    /// The last index that changed a table, deletions included.
+    pub fn table_index(&self, table: Table) -> Index {
+        self.table_index[table as usize]
+    }
+
+    /// The last index at which the control plane changed or deleted a task of this node; 0 when the node is not
+    /// known. Reports of the node's agent do not move it.
+    pub fn node_tasks_index(&self, node: NodeId) -> Index {
+        self.nodes.get(&node).map_or(0, |entry| entry.tasks_index)
+    }
+
+    /// The last index that changed the service or any of its tasks, deletions included. It outlives the service while
+    /// tasks remain; 0 when neither is known.
+    pub fn service_index(&self, service: ServiceId) -> Index {
+        self.services.get(&service).map_or(0, |entry| entry.index)
+    }
+
+    /// The cluster object, once it is made.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster.as_ref()
+    }
+
+    /// A namespace.
+    pub fn namespace(&self, id: NamespaceId) -> Option<&Arc<Namespace>> {
+        self.namespaces.get(&id)
+    }
+
+    /// Every namespace, by id.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
+        self.namespaces.values()
+    }
+
+    /// The namespace with this name, without regard to case.
+    pub fn namespace_by_name(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.namespace(*self.namespace_names.get(&folded(name))?)
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.nodes.get(&id)?.node.as_ref()
+    }
+
+    /// Every node, by id.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values().filter_map(|entry| entry.node.as_ref())
+    }
+
+    /// The nodes whose id is in a range, by id.
+    pub fn nodes_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Node>> {
+        let range = NodeId(*range.start())..=NodeId(*range.end());
+        self.nodes.range(range).filter_map(|(_, entry)| entry.node.as_ref())
+    }
+
+    /// The nodes that exist, by the number of tasks that hold a reservation there, then by id.
+    pub fn nodes_by_load(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.by_load.iter().map(|(_, id)| *id)
+    }
+
+    /// What is held of a node; nothing when it is unknown.
+    pub fn node_use(&self, node: NodeId) -> &NodeUse {
+        self.nodes.get(&node).map_or_else(|| NodeUse::none(), |entry| &entry.used)
+    }
+
+    /// A job.
+    pub fn job(&self, id: JobId) -> Option<&Arc<Job>> {
+        self.jobs.get(&id)
+    }
+
+    /// Every job, by id.
+    pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.jobs.values()
+    }
+
+    /// The job with this name, without regard to case.
+    pub fn job_by_name(&self, namespace: NamespaceId, name: &str) -> Option<&Arc<Job>> {
+        self.job(*self.job_names.get(&(namespace, folded(name)))?)
+    }
+
+    /// The jobs whose id is in a range, by id.
+    pub fn jobs_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Job>> {
+        self.jobs.range(JobId(*range.start())..=JobId(*range.end())).map(|(_, job)| job)
+    }
+
+    /// A service.
+    pub fn service(&self, id: ServiceId) -> Option<&Arc<Service>> {
+        self.services.get(&id)?.service.as_ref()
+    }
+
+    /// Every service, by id.
+    pub fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
+        self.services.values().filter_map(|entry| entry.service.as_ref())
+    }
+
+    /// The service with this name, without regard to case.
+    pub fn service_by_name(&self, namespace: NamespaceId, name: &str) -> Option<&Arc<Service>> {
+        self.service(*self.service_names.get(&(namespace, folded(name)))?)
+    }
+
+    /// The services of a job, by id.
+    pub fn services_of_job(&self, job: JobId) -> impl Iterator<Item = &Arc<Service>> {
+        let range = (job, ServiceId(Id::from_u128(0)))..=(job, ServiceId(Id::from_u128(u128::MAX)));
+        self.job_services.range(range).filter_map(|(_, id)| self.service(*id))
+    }
+
+    /// The services whose id is in a range, by id.
+    pub fn services_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Service>> {
+        let range = ServiceId(*range.start())..=ServiceId(*range.end());
+        self.services.range(range).filter_map(|(_, entry)| entry.service.as_ref())
+    }
+
+    /// The ids of every service that has tasks, removed ones included, by id.
+    pub fn services_with_tasks(&self) -> impl Iterator<Item = ServiceId> + '_ {
+        self.services.iter().filter(|(_, entry)| entry.used.total() > 0).map(|(id, _)| *id)
+    }
+
+    /// What a service has; nothing when it is unknown.
+    pub fn service_use(&self, service: ServiceId) -> &ServiceUse {
+        self.services.get(&service).map_or_else(|| ServiceUse::none(), |entry| &entry.used)
+    }
+
+    /// The last decisions about a service, oldest first, at most
+    /// [`limits::DECISIONS_KEPT`](model::limits::DECISIONS_KEPT).
+    pub fn decisions(&self, service: ServiceId) -> impl Iterator<Item = &Decision> {
+        self.services.get(&service).into_iter().flat_map(|entry| entry.decisions.iter())
+    }
+
+    /// A revision.
+    pub fn revision(&self, id: RevisionId) -> Option<&Arc<Revision>> {
+        self.revisions.get(&id).map(|entry| &entry.revision)
+    }
+
+    /// A task.
+    pub fn task(&self, id: TaskId) -> Option<&Arc<Task>> {
+        self.tasks.get(&id)
+    }
+
+    /// Every task, by id.
+    pub fn tasks(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.tasks.values()
+    }
+
+    /// The tasks whose id is in a range, by id.
+    pub fn tasks_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Task>> {
+        self.tasks.range(TaskId(*range.start())..=TaskId(*range.end())).map(|(_, task)| task)
+    }
+
+    /// The tasks of a service, by slot, then the oldest first (by the index that made them, then by id).
+    pub fn tasks_of_service(&self, service: ServiceId) -> impl Iterator<Item = &Arc<Task>> {
+        self.slot_range(service, Slot::Number(0), LAST_SLOT)
+    }
+
+    /// The tasks of a slot, the oldest first (by the index that made them, then by id).
+    pub fn tasks_of_slot(&self, service: ServiceId, slot: Slot) -> impl Iterator<Item = &Arc<Task>> {
+        self.slot_range(service, slot, slot)
+    }
+
+    fn slot_range(&self, service: ServiceId, from: Slot, to: Slot) -> impl Iterator<Item = &Arc<Task>> {
+        let last = TaskId(Id::from_u128(u128::MAX));
+        let range = (service, from, 0, TaskId::default())..=(service, to, Index::MAX, last);
+        self.by_slot.range(range).filter_map(|(_, _, _, id)| self.task(*id))
+    }
+
+    /// The tasks that name a node, by id: those that hold it, those that have ended there, and those that were made
+    /// for it and wait.
+    pub fn tasks_of_node(&self, node: NodeId) -> impl Iterator<Item = &Arc<Task>> {
+        let range = (node, TaskId::default())..=(node, TaskId(Id::from_u128(u128::MAX)));
+        self.by_node.range(range).filter_map(|(_, id)| self.task(*id))
+    }
+
+    /// The tasks that wait for a node ([`Task::waits_for_node`]), by service, revision, slot and id.
+    pub fn tasks_waiting(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.waiting.iter().filter_map(|(_, _, _, id)| self.task(*id))
+    }
+
+    /// The tasks that are desired `Ready` until a moment and have not ended, the earliest moment first, then by id.
+    pub fn tasks_delayed(&self) -> impl Iterator<Item = (Time, TaskId)> + '_ {
+        self.delayed.iter().copied()
+    }
+}
+
+/// No slot is ordered after this one.
+const LAST_SLOT: Slot = Slot::Node(NodeId::from_u128(u128::MAX));
