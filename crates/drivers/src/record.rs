@@ -1,0 +1,212 @@
+//! The state of one program on disk: `tasks/<id>/<program>/`. The truth about it, whoever asks.
+//!
+//! | file | who writes it | when |
+//! | --- | --- | --- |
+//! | `launch.json` | the driver | before it spawns the supervisor; synced |
+//! | `lock` | the supervisor holds it (flock) for as long as it lives | |
+//! | `state.json` | the supervisor | when the program has a pid, before it is let go |
+//! | `exit.json` | the supervisor, or whoever finds it lost | once; synced, then renamed |
+//! | `supervisor.log` | the supervisor's standard error | when something unforeseen happens |
+//!
+//! Whoever changes anything but `launch.json` holds the lock.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::{Layout, ProgramCgroups};
+use crate::driver::{Exit, Launch};
+use crate::procfs::ProcessId;
+
+/// The version of these files and of the line protocol. A newer daemon goes on serving supervisors of this one.
+pub(crate) const PROTOCOL: u32 = 1;
+/// Room that is taken for the exit record at the start, so that a disk that fills up cannot swallow it.
+const EXIT_RECORD_BYTES: usize = 1024;
+
+/// What the supervisor is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LaunchRecord {
+    pub protocol: u32,
+    pub boot_id: String,
+    pub launch: Launch,
+    pub layout: Layout,
+}
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StateRecord {
+    pub protocol: u32,
+    pub supervisor: ProcessId,
+    pub program: ProcessId,
+    pub started_at_unix_ns: i64,
+    pub cgroups: ProgramCgroups,
+    pub notes: Vec<String>,
+}
+
+/// The directory, with the names of what is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+}
+
+/// The lock, while it is held.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl StateDir {
+    pub(crate) fn new(task_dir: &Path, program: &str) -> StateDir {
+        StateDir { path: task_dir.join(program) }
+    }
+
+    pub(crate) fn at(path: PathBuf) -> StateDir {
+        StateDir { path }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Whether the program has ended, or was removed.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.file("exit.json").exists() || !self.path.exists()
+    }
+
+    pub(crate) fn launch(&self) -> io::Result<Option<LaunchRecord>> {
+        read_json(&self.file("launch.json"))
+    }
+
+    pub(crate) fn state(&self) -> io::Result<Option<StateRecord>> {
+        read_json(&self.file("state.json"))
+    }
+
+    pub(crate) fn exit(&self) -> io::Result<Option<Exit>> {
+        read_json(&self.file("exit.json"))
+    }
+
+    /// Makes the directory and puts the launch record in it, so that both survive a power cut. The same record again
+    /// costs next to nothing; another one replaces it as a whole.
+    pub(crate) fn write_launch(&self, record: &LaunchRecord) -> io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        // The environment is nobody else's business.
+        builder.recursive(true).mode(0o700).create(&self.path)?;
+        let bytes = to_json(record)?;
+        let path = self.file("launch.json");
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(mut file) => {
+                file.write_all(&bytes)?;
+                file.sync_all()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if fs::read(&path)? != bytes {
+                    replace(&self.file("launch.json.new"), &path, &bytes)?;
+                }
+                File::open(&path)?.sync_all()?;
+            }
+            Err(error) => return Err(error),
+        }
+        sync_dir(&self.path)?;
+        for parent in self.path.ancestors().skip(1).take(2) {
+            sync_dir(parent)?;
+        }
+        Ok(())
+    }
+
+    /// Not synced: after a power cut the boot id tells all that matters.
+    pub(crate) fn write_state(&self, record: &StateRecord) -> io::Result<()> {
+        let new = self.file("state.json.new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&to_json(record)?)?;
+        fs::rename(&new, self.file("state.json"))
+    }
+
+    /// Forgets that the program was started: it never came to be.
+    pub(crate) fn forget_state(&self) -> io::Result<()> {
+        fs::remove_file(self.file("state.json"))
+    }
+
+    /// Takes room for the exit record.
+    pub(crate) fn reserve_exit(&self) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(self.file("exit.json.new"))?;
+        file.write_all_at(&[b' '; EXIT_RECORD_BYTES], 0)
+    }
+
+    /// Writes the exit record over the room taken for it; blanks behind JSON mean nothing.
+    pub(crate) fn write_exit(&self, exit: &Exit) -> io::Result<()> {
+        let new = self.file("exit.json.new");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&new)?;
+        file.write_all_at(&to_json(exit)?, 0)?;
+        file.sync_all()?;
+        fs::rename(&new, self.file("exit.json"))?;
+        sync_dir(&self.path)
+    }
+
+    /// Takes the lock if nobody holds it. `None` also when there is no such directory (any more).
+    pub(crate) fn try_lock(&self) -> io::Result<Option<Lock>> {
+        let mut options = OpenOptions::new();
+        let file = match options.read(true).write(true).create(true).mode(0o600).open(self.file("lock")) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Removes the directory with all files. The lock is held by the caller; whoever waits for it finds nothing.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The name of a program's cgroups: no other pair of names gives the same, since neither may have an `@`.
+pub(crate) fn cgroup_name(launch: &Launch) -> String {
+    format!("{}@{}", launch.task, launch.program)
+}
+
+pub(crate) fn unix_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos().try_into().unwrap_or(i64::MAX))
+}
+
+fn to_json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    Ok(serde_json::to_vec(value)?)
+}
+
+/// A file that is missing or torn holds nothing; each is replaced as a whole by whoever needs it.
+fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,10 @@
+//! The exec driver against real processes.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod crash;
+mod life;
+mod output;
+mod setup;
+mod tree;
