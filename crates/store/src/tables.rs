@@ -316,6 +316,11 @@ impl Tables {
         self.slot_range(service, slot, slot)
     }
 
+    /// The tasks of a service from a slot on, in the order of [`tasks_of_service`](Self::tasks_of_service).
+    pub fn tasks_from_slot(&self, service: ServiceId, from: Slot) -> impl Iterator<Item = &Arc<Task>> {
+        self.slot_range(service, from, LAST_SLOT)
+    }
+
     fn slot_range(&self, service: ServiceId, from: Slot, to: Slot) -> impl Iterator<Item = &Arc<Task>> {
         let last = TaskId(Id::from_u128(u128::MAX));
         let range = (service, from, 0, TaskId::default())..=(service, to, Index::MAX, last);

@@ -1,0 +1,165 @@
+//! Keys: what there is to look at, which of them an event marks, and all of them in order.
+//!
+//! | key | what it looks at |
+//! | --- | --- |
+//! | `Service` | the wanted number against the filled slots; for a global service every node; a new revision's way through |
+//! | `Slot` | one numbered slot: empty, doubled, ended, waiting; its history |
+//! | `Node` | the tasks on it, if they may stay; the global services that want one there |
+//! | `NodeService` | the slot of one global service on one node |
+
+use std::ops::Bound;
+
+use model::{NodeId, NodeState, ServiceId, Slot, Task};
+use store::{Event, Object, Tables};
+
+use crate::history;
+
+/// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A service, or what is left of one that was removed.
+    Service(ServiceId),
+    /// A numbered slot of a service.
+    Slot(ServiceId, u32),
+    /// A node, or what is left of one that was removed.
+    Node(NodeId),
+    /// The slot of a global service on a node.
+    NodeService(NodeId, ServiceId),
+}
+
+impl Key {
+    /// The key that looks at this slot alone.
+    pub fn of_slot(service: ServiceId, slot: Slot) -> Self {
+        match slot {
+            Slot::Number(n) => Self::Slot(service, n),
+            Slot::Node(node) => Self::NodeService(node, service),
+        }
+    }
+}
+
+/// Marks what has to be looked at because of an event. `view` is a snapshot in which the event has happened.
+///
+/// Every change of a task marks its slot, also one that cannot matter by itself: a reconciler that met the task while the
+/// change was in flight left it alone and relies on this. The cost is that of one look at a slot in order.
+pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    match &event.object {
+        Object::Task(task) => keys_of_task(task, view, mark),
+        Object::Service(service) => mark(Key::Service(service.id)),
+        Object::Node(node) => mark(Key::Node(node.id)),
+        Object::Cluster(_) => keys_of_policy(view, mark),
+        Object::Namespace(_) | Object::Job(_) => {}
+    }
+}
+
+fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    mark(Key::of_slot(task.service, task.slot));
+    // While a newer revision is on its way, each step of a task may be what its next step waits for.
+    if let Some(service) = view.service(task.service) {
+        let used = view.service_use(task.service);
+        if used.by_revision(service.revision) < used.filled() {
+            mark(Key::Service(task.service));
+        }
+    }
+}
+
+/// The cluster's own settings have changed: how much history is kept, and how long a node may be away.
+fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
+    for service in view.services_with_tasks() {
+        let mut ended = 0;
+        let mut slot = None;
+        for task in view.tasks_of_service(service) {
+            if slot != Some(task.slot) {
+                (slot, ended) = (Some(task.slot), 0);
+            }
+            ended += usize::from(task.status.state.is_ended());
+            // Once for each slot: when it is first seen to have more than is kept.
+            if ended == history::kept(view) + 1 && task.status.state.is_ended() {
+                mark(Key::of_slot(service, task.slot));
+            }
+        }
+    }
+    for node in view.nodes().filter(|n| n.status.state == NodeState::Down) {
+        mark(Key::Node(node.id));
+    }
+}
+
+/// At most `limit` keys after `after`, in order: for a new leader, and for the sweep that must find nothing. Shorter than
+/// `limit` only at the end.
+///
+/// Single global slots are not listed: `Service` looks at all of its own. Slots without any task are not listed either:
+/// `Service` finds them.
+pub fn all_keys(view: &Tables, after: Option<Key>, limit: usize) -> Vec<Key> {
+    let mut keys = Vec::new();
+    if matches!(after, None | Some(Key::Service(_))) {
+        services_after(view, after, limit, &mut keys);
+    }
+    if matches!(after, None | Some(Key::Service(_) | Key::Slot(..))) && keys.len() < limit {
+        slots_after(view, after, limit, &mut keys);
+    }
+    if keys.len() < limit {
+        let start = match after {
+            Some(Key::Node(node)) => Bound::Excluded(node),
+            Some(Key::NodeService(..)) => return keys,
+            _ => Bound::Unbounded,
+        };
+        let nodes = view.nodes().map(|n| n.id).filter(|id| is_after(&start, id));
+        keys.extend(nodes.take(limit - keys.len()).map(Key::Node));
+    }
+    keys
+}
+
+fn services_after(view: &Tables, after: Option<Key>, limit: usize, keys: &mut Vec<Key>) {
+    let start = match after {
+        Some(Key::Service(id)) => Bound::Excluded(id),
+        _ => Bound::Unbounded,
+    };
+    let mut present = view.services().map(|s| s.id).filter(|id| is_after(&start, id)).peekable();
+    let mut with_tasks = view.services_with_tasks().filter(|id| is_after(&start, id)).peekable();
+    while keys.len() < limit {
+        // Both are in order of ids; one that is in both is taken once.
+        let next = match (present.peek().copied(), with_tasks.peek().copied()) {
+            (None, None) => break,
+            (Some(one), None) | (None, Some(one)) => one,
+            (Some(one), Some(other)) => one.min(other),
+        };
+        present.next_if_eq(&next);
+        with_tasks.next_if_eq(&next);
+        keys.push(Key::Service(next));
+    }
+}
+
+fn slots_after(view: &Tables, after: Option<Key>, limit: usize, keys: &mut Vec<Key>) {
+    let start = match after {
+        Some(Key::Slot(service, n)) => Some((service, n)),
+        _ => None,
+    };
+    for service in view.services_with_tasks() {
+        let from = match start {
+            Some((first, _)) if service < first => continue,
+            Some((first, n)) if service == first => match n.checked_add(1) {
+                Some(next) => next,
+                None => continue,
+            },
+            _ => 0,
+        };
+        let mut last = None;
+        for task in view.tasks_from_slot(service, Slot::Number(from)) {
+            let Slot::Number(n) = task.slot else { break };
+            if keys.len() == limit {
+                return;
+            }
+            if last != Some(n) {
+                last = Some(n);
+                keys.push(Key::Slot(service, n));
+            }
+        }
+    }
+}
+
+fn is_after<T: Ord>(start: &Bound<T>, id: &T) -> bool {
+    match start {
+        Bound::Excluded(first) => id > first,
+        Bound::Included(first) => id >= first,
+        Bound::Unbounded => true,
+    }
+}

@@ -1,0 +1,218 @@
+//! What a reconciler is given besides the snapshot, what it returns, and how a plan grows under its limit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{Desired, Id, NodeId, RevisionId, Rule, Service, ServiceId, Slot, Task, TaskId, Time};
+use store::{Change, ChangeSet, ObjectId, Tables};
+
+/// Most objects that one plan makes, changes or deletes. The key of a plan that reaches it is reconciled again once the
+/// plan is applied. Large enough that a log entry costs little a task, small enough that no other key waits long.
+pub const PLAN_OBJECTS: usize = 500;
+
+/// What a reconciler may use besides the snapshot: a clock that stands still, and fresh identities.
+pub struct Cx<'a> {
+    /// The time of this decision. One that is behind the log's clock counts as the log's clock.
+    pub now: Time,
+    /// Makes an id that nothing has yet.
+    pub new_id: &'a mut dyn FnMut() -> Id,
+}
+
+/// A decision as data.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// What to change; empty when everything is as it shall be.
+    pub set: ChangeSet,
+    /// When the same key must be looked at again although nothing has happened.
+    pub wake_at: Option<Time>,
+    /// True when the limit ended the plan: the same key must be looked at again once it is applied.
+    pub more: bool,
+}
+
+impl Plan {
+    /// True when nothing is to be done now.
+    pub fn is_quiet(&self) -> bool {
+        self.set.changes.is_empty() && !self.more
+    }
+}
+
+/// A plan that is being made.
+///
+/// Notes about the same thing become one sentence with a count, and what a crash loop says again and again (rules
+/// `Replace` and `StartDelayed`) is not written while the store still has the same sentence: the last sixteen decisions
+/// of a service are all there are, and the loop would soon be the only one in them. A plan of notes alone is never made,
+/// so that the plan for a settled cluster is empty.
+pub(crate) struct Draft<'a, 'c> {
+    pub(crate) view: &'a Tables,
+    pub(crate) now: Time,
+    new_id: &'c mut dyn FnMut() -> Id,
+    set: ChangeSet,
+    objects: usize,
+    wake_at: Option<Time>,
+    more: bool,
+    notes: Vec<Note>,
+    counts: BTreeMap<Counted, Count>,
+}
+
+struct Note {
+    service: ServiceId,
+    rule: Rule,
+    task: Option<TaskId>,
+    text: Arc<str>,
+}
+
+/// What a counted note is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Counted {
+    service: ServiceId,
+    rule: Rule,
+    /// What follows the number and its noun: `created: replicas 3, filled 0`.
+    rest: String,
+}
+
+struct Count {
+    number: usize,
+    task: TaskId,
+    /// Said once for each version of the service, however many plans it takes.
+    once: bool,
+}
+
+impl<'a, 'c> Draft<'a, 'c> {
+    pub(crate) fn new(view: &'a Tables, cx: &'c mut Cx<'_>) -> Self {
+        Self {
+            view,
+            now: cx.now.max(view.time()),
+            new_id: &mut *cx.new_id,
+            set: ChangeSet::default(),
+            objects: 0,
+            wake_at: None,
+            more: false,
+            notes: Vec::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// False once the limit is reached, which is then noted: something is left to do.
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.more |= self.objects >= PLAN_OBJECTS;
+        !self.more
+    }
+
+    /// How many objects more may be touched.
+    pub(crate) fn room(&self) -> usize {
+        PLAN_OBJECTS.saturating_sub(self.objects)
+    }
+
+    pub(crate) fn wake(&mut self, at: Time) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    pub(crate) fn guard_service(&mut self, service: ServiceId) {
+        let version = self.view.service(service).map_or(0, |s| s.meta.modified);
+        self.set.guard(ObjectId::Service(service), version);
+    }
+
+    pub(crate) fn guard_node(&mut self, node: NodeId) {
+        let version = self.view.node(node).map_or(0, |n| n.meta.modified);
+        self.set.guard(ObjectId::Node(node), version);
+    }
+
+    /// Makes a task of the service's current revision. With `start_after` it is only made ready until then.
+    pub(crate) fn create(&mut self, service: &Service, slot: Slot, start_after: Option<Time>) -> TaskId {
+        let id = TaskId((self.new_id)());
+        let node = match slot {
+            Slot::Node(node) => Some(node),
+            Slot::Number(_) => None,
+        };
+        self.guard_service(service.id);
+        self.push(Change::CreateTask {
+            id,
+            service: service.id,
+            slot,
+            revision: service.revision,
+            node,
+            desired: if start_after.is_some() { Desired::Ready } else { Desired::Running },
+            start_after,
+        });
+        id
+    }
+
+    pub(crate) fn direct(&mut self, task: &Task, desired: Desired) {
+        self.push(Change::DirectTask { task: task.id, desired });
+    }
+
+    pub(crate) fn orphan(&mut self, task: &Task, message: Arc<str>) {
+        self.push(Change::EndTask { task: task.id, state: model::TaskState::Orphaned, message });
+    }
+
+    /// Forgets a task that holds nothing. One that waits for a node may be given one meanwhile: it must not have moved.
+    pub(crate) fn delete(&mut self, task: &Task) {
+        if !task.status.state.is_ended() {
+            self.set.guard(ObjectId::Task(task.id), task.modified);
+        }
+        self.push(Change::DeleteTask(task.id));
+    }
+
+    fn push(&mut self, change: Change) {
+        self.objects += 1;
+        self.set.changes.push(change);
+    }
+
+    /// Keeps a decision about one task.
+    pub(crate) fn note(&mut self, task: &Task, rule: Rule, text: String) {
+        self.notes.push(Note { service: task.service, rule, task: Some(task.id), text: text.into() });
+    }
+
+    /// Counts a decision that may be taken for many tasks. The sentence: the number, `task` or `tasks`, and `rest`.
+    pub(crate) fn count(&mut self, task: TaskId, service: ServiceId, rule: Rule, rest: String) {
+        self.counted(task, service, rule, rest, false);
+    }
+
+    /// As [`count`](Self::count), for what takes several plans: said with the first one only.
+    pub(crate) fn count_once(&mut self, task: TaskId, service: ServiceId, rule: Rule, rest: String) {
+        self.counted(task, service, rule, rest, true);
+    }
+
+    fn counted(&mut self, task: TaskId, service: ServiceId, rule: Rule, rest: String, once: bool) {
+        let key = Counted { service, rule, rest };
+        self.counts.entry(key).or_insert(Count { number: 0, task, once }).number += 1;
+    }
+
+    pub(crate) fn finish(mut self) -> Plan {
+        if !self.set.changes.is_empty() {
+            self.write_notes();
+        }
+        Plan { set: self.set, wake_at: self.wake_at, more: self.more }
+    }
+
+    fn write_notes(&mut self) {
+        for (key, count) in std::mem::take(&mut self.counts) {
+            if count.once && self.said_since_change(key.service, key.rule) {
+                continue;
+            }
+            let noun = if count.number == 1 { "task" } else { "tasks" };
+            let text = format!("{} {noun} {}", count.number, key.rest).into();
+            let task = (count.number == 1).then_some(count.task);
+            self.notes.push(Note { service: key.service, rule: key.rule, task, text });
+        }
+        for note in std::mem::take(&mut self.notes) {
+            let Note { service, rule, task, text } = note;
+            let repeats = matches!(rule, Rule::Replace | Rule::StartDelayed);
+            let known = repeats && self.view.decisions(service).any(|d| d.rule == rule && d.text == text);
+            // Nobody keeps a decision about a service that is gone.
+            if !known && self.view.service(service).is_some() {
+                self.set.changes.push(Change::Decide { service, rule, task, text });
+            }
+        }
+    }
+
+    fn said_since_change(&self, service: ServiceId, rule: Rule) -> bool {
+        let changed = self.view.service(service).map_or(0, |s| s.meta.modified);
+        self.view.decisions(service).any(|d| d.rule == rule && d.index > changed)
+    }
+}
+
+/// The number of a revision, for a sentence; 0 when it is gone.
+pub(crate) fn number_of(view: &Tables, revision: RevisionId) -> u64 {
+    view.revision(revision).map_or(0, |r| r.number)
+}
