@@ -196,5 +196,9 @@ fn clip(text: &Arc<str>) -> Arc<str> {
     if text.len() <= limits::MESSAGE_LEN {
         return Arc::clone(text);
     }
-    text[..text.floor_char_boundary(limits::MESSAGE_LEN)].into()
+    let mut end = limits::MESSAGE_LEN;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].into()
 }

@@ -1,0 +1,501 @@
+//! Each change and each refusal, one by one.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use model::{
+    Availability, Decision, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role, Rule, Slot,
+    TaskId, TaskState, Time, Unplaced, limits,
+};
+use store::{Action, Change, ChangeSet, EventId, Object, ObjectId, Refused, Table, Tables};
+
+#[test]
+fn a_task_goes_through_its_life() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1)]);
+    assert_eq!(w.task(1).status.state, TaskState::Pending);
+    assert_eq!(World::numbers(w.tables.tasks_waiting()), [1]);
+    assert_eq!(w.tables.service_use(service_id(1)).filled(), 1);
+
+    w.must(vec![assign_port(1, 2, 8080)]);
+    let assigned = w.tables.index();
+    assert_eq!(w.task(1).node, Some(node_id(2)));
+    assert_eq!(w.task(1).directed, assigned);
+    assert_eq!(w.tables.node_tasks_index(node_id(2)), assigned);
+    assert_eq!(w.tables.tasks_waiting().count(), 0);
+    let used = w.tables.node_use(node_id(2));
+    assert_eq!((used.active(), used.tasks_of(service_id(1))), (1, 1));
+    assert_eq!(used.reserved(), &reserve(10, 100));
+    assert_eq!(used.port_holder(Protocol::Tcp, 8080), Some(task_id(1)));
+    assert_eq!(used.port_holder(Protocol::Udp, 8080), None);
+    assert_eq!(w.tables.nodes_by_load().collect::<Vec<_>>(), [node_id(1), node_id(3), node_id(2)]);
+
+    w.must(vec![report(1, 2, TaskState::Running)]);
+    assert_eq!(w.tables.service_use(service_id(1)).running(), 1);
+    assert_eq!((w.task(1).directed, w.task(1).modified), (assigned, w.tables.index()));
+    assert_eq!(w.tables.node_tasks_index(node_id(2)), assigned, "a report is no direction");
+    assert_eq!((w.task(1).status.at, w.task(1).status.applied_at), (Time(77), w.tables.time()));
+
+    w.must(vec![direct(1, Desired::Shutdown)]);
+    let used = w.tables.service_use(service_id(1));
+    assert_eq!((used.running(), used.filled(), used.by_state(TaskState::Running)), (0, 0, 1));
+    assert_eq!(w.tables.node_use(node_id(2)).active(), 1, "held until the agent reports the end");
+
+    w.must(vec![report(1, 2, TaskState::Shutdown)]);
+    assert_eq!(w.tables.node_use(node_id(2)), w.tables.node_use(node_id(99)));
+    w.must(vec![Change::DeleteTask(task_id(1))]);
+    assert!(w.tables.task(task_id(1)).is_none());
+    assert_eq!(w.tables.node_tasks_index(node_id(2)), w.tables.index());
+    assert_eq!(w.tables.service_index(service_id(1)), w.tables.index());
+    assert_eq!(w.tables.service_use(service_id(1)).total(), 0);
+}
+
+/// A change set and the sentence of its refusal, after `before` was accepted.
+fn refused(before: Vec<Change>, changes: Vec<Change>, sentence: &str) {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), create_task(2, 1, 1, 1)]);
+    w.must(vec![assign_port(1, 1, 80)]);
+    w.must(before);
+    let untouched = w.tables.clone();
+    match w.try_apply(changes.clone()) {
+        Ok(_) => panic!("{changes:?} was accepted"),
+        Err(refused) => assert_eq!(refused.to_string(), sentence, "{changes:?}"),
+    }
+    assert_same(&untouched, &w.tables);
+}
+
+/// Everything but index and time is the same.
+fn assert_same(a: &Tables, b: &Tables) {
+    assert!(a.tasks().eq(b.tasks()));
+    assert!(a.services().eq(b.services()));
+    assert!(a.nodes().eq(b.nodes()));
+    assert!(a.jobs().eq(b.jobs()));
+    assert!(a.namespaces().eq(b.namespaces()));
+    assert_eq!(a.cluster(), b.cluster());
+    for table in Table::ALL {
+        assert_eq!(a.table_index(table), b.table_index(table), "{table:?}");
+    }
+}
+
+#[test]
+fn refusals_say_why_and_leave_nothing() {
+    let none = Vec::new;
+    let task = |n| format!("Task({})", task_id(n));
+    let id = service_id(1);
+    refused(none(), vec![create_task(1, 1, 5, 1)], &format!("{} exists already", task(1)));
+    refused(none(), vec![create_task(3, 9, 0, 1)], &format!("Service({}) does not exist", service_id(9)));
+    refused(none(), vec![create_task(3, 1, 0, 9)], &format!("Revision({}) does not exist", revision_id(9)));
+    refused(
+        none(),
+        vec![create_task(3, 1, 10_000_000, 1)],
+        &format!("{}: slot 10000000 is beyond the 10000000 of one service", task(3)),
+    );
+    refused(
+        none(),
+        vec![create_task(3, 1, 2, 1), assign(1, 2)],
+        &format!("{}: it is assigned and cannot be assigned", task(1)),
+    );
+    refused(none(), vec![assign(2, 9)], &format!("Node({}) does not exist", node_id(9)));
+    refused(
+        none(),
+        vec![assign_port(2, 1, 80)],
+        &format!("{}: host port 80/tcp of node {} is held by task {}", task(2), node_id(1), task_id(1)),
+    );
+    refused(none(), vec![assign_port(2, 1, 0)], &format!("{}: host port 0 cannot be held", task(2)));
+    refused(
+        vec![direct(2, Desired::Shutdown)],
+        vec![assign(2, 1)],
+        &format!("{}: it is no longer wanted", task(2)),
+    );
+    refused(none(), vec![direct(9, Desired::Shutdown)], &format!("{} does not exist", task(9)));
+    refused(
+        none(),
+        vec![report(1, 1, TaskState::Orphaned)],
+        &format!("{}: an agent cannot report a task as orphaned", task(1)),
+    );
+    refused(
+        none(),
+        vec![end(1, TaskState::Shutdown)],
+        &format!("{}: it is assigned: only its agent can say that it was shut down", task(1)),
+    );
+    refused(
+        none(),
+        vec![end(2, TaskState::Orphaned)],
+        &format!("{}: it was never assigned and cannot be orphaned", task(2)),
+    );
+    refused(
+        none(),
+        vec![end(1, TaskState::Failed)],
+        &format!("{}: the control plane does not end tasks as failed", task(1)),
+    );
+    refused(
+        vec![end(2, TaskState::Shutdown)],
+        vec![end(2, TaskState::Shutdown)],
+        &format!("{}: it has ended already: it is shutdown", task(2)),
+    );
+    refused(
+        none(),
+        vec![Change::DeleteTask(task_id(1))],
+        &format!("{}: it is assigned and still holds its node", task(1)),
+    );
+    refused(none(), vec![Change::CreateNode(node(1))], &format!("Node({}) exists already", node_id(1)));
+    refused(none(), vec![Change::DeleteNode(node_id(9))], &format!("Node({}) does not exist", node_id(9)));
+    refused(
+        none(),
+        vec![Change::CreateRevision(revision(7, 1, reserve(0, 0)))],
+        &format!("Revision({}): no service or task refers to it", revision_id(7)),
+    );
+    refused(
+        none(),
+        vec![
+            Change::CreateRevision(revision(7, 2, reserve(0, 0))),
+            Change::CreateService(service(2, "WEB", 7)),
+        ],
+        &format!("the name \"WEB\" is already in use by Service({id})"),
+    );
+    refused(
+        none(),
+        vec![Change::CreateService(service(2, "db", 1))],
+        &format!("Revision({}): it is a revision of service {id}, not of {}", revision_id(1), service_id(2)),
+    );
+    refused(
+        none(),
+        vec![Change::UpdateService(service(1, "other", 1))],
+        &format!("Service({id}): a service keeps its namespace and its name"),
+    );
+    refused(
+        none(),
+        vec![Change::DeleteService(service_id(9))],
+        &format!("Service({}) does not exist", service_id(9)),
+    );
+}
+
+#[test]
+fn groups_refuse_what_would_break_them() {
+    let group = |n| namespace(n, &format!("team-{n}"));
+    let mut inside = job(2, "b");
+    inside.namespace = namespace_id(1);
+    let before = || vec![Change::PutNamespace(group(1)), Change::PutJob(job(1, "a"))];
+    let taken = |name: &str, by| format!("the name {name:?} is already in use by {by:?}");
+    refused(
+        before(),
+        vec![Change::PutNamespace(namespace(2, "Team-1"))],
+        &taken("Team-1", ObjectId::Namespace(namespace_id(1))),
+    );
+    refused(before(), vec![Change::PutJob(job(2, "A"))], &taken("A", ObjectId::Job(job_id(1))));
+    refused(
+        before(),
+        vec![Change::PutJob(inside.clone()), Change::DeleteNamespace(namespace_id(1))],
+        &format!("Namespace({}) is still used by Job({})", namespace_id(1), job_id(2)),
+    );
+    refused(
+        before(),
+        vec![Change::DeleteNamespace(NamespaceId::DEFAULT)],
+        &format!("Namespace({}): the default namespace cannot be removed", NamespaceId::DEFAULT),
+    );
+    let mut moved = job(1, "a");
+    moved.namespace = namespace_id(1);
+    refused(
+        before(),
+        vec![Change::PutJob(moved)],
+        &format!("Job({}): a job stays in its namespace", job_id(1)),
+    );
+    let mut of_job = service(2, "db", 2);
+    of_job.job = Some(job_id(1));
+    refused(
+        before(),
+        vec![
+            Change::CreateRevision(revision(2, 2, reserve(0, 0))),
+            Change::CreateService(of_job),
+            Change::DeleteJob(job_id(1)),
+        ],
+        &format!("Job({}) is still used by Service({})", job_id(1), service_id(2)),
+    );
+    let mut other = cluster("x");
+    other.id = model::ClusterId(model::Id::from_u128(1));
+    refused(before(), vec![Change::PutCluster(other)], "Cluster: a cluster keeps its id");
+}
+
+#[test]
+fn guards_hold_or_refuse_the_set() {
+    let mut w = World::furnished();
+    let version = w.tables.version(ObjectId::Service(service_id(1)));
+    let mut set = ChangeSet::of(vec![create_task(1, 1, 0, 1)]);
+    set.guard(ObjectId::Service(service_id(1)), version);
+    set.guard(ObjectId::Task(task_id(1)), 0);
+    w.try_set(set.clone()).unwrap();
+    let found = w.tables.index();
+    assert_eq!(
+        w.try_set(set),
+        Err(Refused::Moved { object: ObjectId::Task(task_id(1)), expected: 0, found })
+    );
+}
+
+#[test]
+fn sets_of_one_entry_stand_or_fall_alone() {
+    let mut w = World::furnished();
+    let bad = vec![create_task(2, 1, 1, 1), create_task(1, 1, 1, 1)];
+    let applied = w.entry(vec![
+        ChangeSet::of(vec![create_task(1, 1, 0, 1)]),
+        ChangeSet::of(bad),
+        ChangeSet::of(vec![assign(1, 1), direct(1, Desired::Shutdown)]),
+    ]);
+    assert_eq!(applied.results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+    assert!(w.tables.task(task_id(2)).is_none());
+    let index = applied.index;
+    let ids: Vec<_> = applied.events.iter().map(|e| (e.id, e.action)).collect();
+    assert_eq!(
+        ids,
+        [(EventId { index, ordinal: 0 }, Action::Created), (EventId { index, ordinal: 1 }, Action::Updated),]
+    );
+}
+
+#[test]
+fn a_set_makes_one_event_an_object() {
+    let mut w = World::furnished();
+    let applied = w.must(vec![create_task(1, 1, 0, 1), assign(1, 1), create_task(2, 1, 1, 1)]);
+    let actions: Vec<_> = applied.events.iter().map(|e| e.action).collect();
+    assert_eq!(actions, [Action::Created, Action::Created]);
+    let Object::Task(first) = &applied.events[0].object else { panic!("a task") };
+    assert_eq!((first.id, first.status.state), (task_id(1), TaskState::Assigned));
+
+    let applied = w.must(vec![create_task(3, 1, 2, 1), Change::DeleteTask(task_id(3))]);
+    assert_eq!(applied.events, [], "made and removed in one set: nothing happened");
+
+    let applied = w.must(vec![end(2, TaskState::Shutdown), Change::DeleteTask(task_id(2))]);
+    let Object::Task(last) = &applied.events[0].object else { panic!("a task") };
+    assert_eq!((applied.events.len(), applied.events[0].action), (1, Action::Deleted));
+    assert_eq!(last.status.state, TaskState::Pending, "as it last was in the tables");
+}
+
+#[test]
+fn what_changes_nothing_moves_nothing() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), assign(1, 1)]);
+    w.must(vec![report(1, 1, TaskState::Running), direct(1, Desired::Shutdown)]);
+    let same = |change: Change| {
+        let mut w = World { tables: w.tables.clone() };
+        let before = w.tables.clone();
+        let applied = w.must(vec![change.clone()]);
+        assert_eq!(applied.events, [], "{change:?}");
+        assert_same(&before, &w.tables);
+    };
+    same(direct(1, Desired::Running));
+    same(direct(1, Desired::Shutdown));
+    same(report(1, 1, TaskState::Starting));
+    same(report(1, 1, TaskState::Running));
+    same(report(1, 2, TaskState::Failed));
+    same(report(9, 2, TaskState::Failed));
+    same(Change::PutCluster(cluster("test")));
+    same(Change::UpdateService(service(1, "web", 1)));
+    same(Change::SetNode {
+        node: node_id(1),
+        role: Role::Worker,
+        availability: Availability::Active,
+        labels: Labels::new(),
+    });
+    let task = vec![task_id(1), task_id(5)];
+    same(Change::ExplainTasks { tasks: task, unplaced: Some(Arc::new(Unplaced::default())) });
+}
+
+#[test]
+fn an_ended_task_only_gets_its_details() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), assign(1, 1), report(1, 1, TaskState::Failed)]);
+    assert_eq!(w.must(vec![report(1, 1, TaskState::Rejected)]).events, []);
+    assert_eq!(w.must(vec![report(1, 1, TaskState::Complete)]).events, []);
+    let mut late = report(1, 1, TaskState::Failed);
+    if let Change::ReportTask { programs, message, at, .. } = &mut late {
+        programs[0].exit_code = Some(3);
+        *message = Some("another word".into());
+        *at = Time(99);
+    }
+    assert_eq!(w.must(vec![late]).events.len(), 1);
+    let task = w.task(1);
+    assert_eq!(task.exit_code(), Some(3));
+    assert_eq!((task.status.at, task.status.message.as_deref()), (Time(77), Some("said the agent")));
+}
+
+#[test]
+fn removing_a_node_orphans_its_tasks() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), create_task(2, 1, 1, 1), create_task(3, 1, 2, 1)]);
+    w.must(vec![assign_port(1, 1, 80), assign(2, 1), assign(3, 2)]);
+    w.must(vec![report(2, 1, TaskState::Complete)]);
+    let applied = w.must(vec![Change::DeleteNode(node_id(1))]);
+    assert_eq!(applied.events.len(), 2);
+    let state = |n| w.task(n).status.state;
+    assert_eq!(
+        [state(1), state(2), state(3)],
+        [TaskState::Orphaned, TaskState::Complete, TaskState::Assigned]
+    );
+    assert_eq!(w.tables.nodes_by_load().collect::<Vec<_>>(), [node_id(3), node_id(2)]);
+    assert_eq!(w.tables.node_use(node_id(1)).active(), 0);
+    assert_eq!(World::numbers(w.tables.tasks_of_node(node_id(1))), [1, 2]);
+    assert_eq!(w.tables.node_tasks_index(node_id(1)), w.tables.index());
+    assert_eq!(w.must(vec![report(1, 1, TaskState::Failed)]).events, [], "an orphan stays one");
+    w.must(vec![Change::DeleteTask(task_id(1)), Change::DeleteTask(task_id(2))]);
+    assert_eq!(w.tables.node_tasks_index(node_id(1)), 0, "nothing is known of it any more");
+}
+
+#[test]
+fn a_revision_lives_as_long_as_something_refers_to_it() {
+    let mut w = World::furnished();
+    let there = |w: &World, n| w.tables.revision(revision_id(n)).is_some();
+    w.must(vec![create_task(1, 1, 0, 1)]);
+    let mut updated = service(1, "web", 2);
+    updated.previous = Some(revision_id(1));
+    w.must(vec![Change::CreateRevision(revision(2, 1, reserve(0, 0))), Change::UpdateService(updated)]);
+    w.must(vec![Change::UpdateService(service(1, "web", 2))]);
+    assert!(there(&w, 1), "its task has it");
+    w.must(vec![end(1, TaskState::Shutdown), Change::DeleteTask(task_id(1))]);
+    assert!(!there(&w, 1) && there(&w, 2));
+    w.must(vec![create_task(2, 1, 0, 2), Change::DeleteService(service_id(1))]);
+    assert!(there(&w, 2));
+    assert_eq!(w.tables.services_with_tasks().collect::<Vec<_>>(), [service_id(1)]);
+    assert_eq!(w.tables.service_index(service_id(1)), w.tables.index());
+    assert!(matches!(w.try_apply(vec![create_task(3, 1, 0, 2)]), Err(Refused::Missing(_))));
+    assert!(matches!(
+        w.try_apply(vec![
+            Change::CreateRevision(revision(3, 1, reserve(0, 0))),
+            Change::CreateService(service(1, "web", 3))
+        ]),
+        Err(Refused::Exists(_))
+    ));
+    w.must(vec![Change::DeleteTask(task_id(2))]);
+    assert!(!there(&w, 2));
+    assert_eq!(w.tables.service_index(service_id(1)), 0);
+}
+
+#[test]
+fn names_are_free_again_and_undone_in_any_order() {
+    let mut w = World::furnished();
+    w.must(vec![Change::PutJob(job(1, "a")), Change::PutJob(job(2, "b"))]);
+    let swap = vec![Change::PutJob(job(1, "c")), Change::PutJob(job(2, "a")), Change::PutJob(job(1, "B"))];
+    let mut failing = swap.clone();
+    failing.push(Change::DeleteJob(job_id(9)));
+    w.try_apply(failing).unwrap_err();
+    let holder = |w: &World, name| w.tables.job_by_name(NamespaceId::DEFAULT, name).map(|j| j.id);
+    assert_eq!((holder(&w, "A"), holder(&w, "b"), holder(&w, "c")), (Some(job_id(1)), Some(job_id(2)), None));
+    w.must(swap);
+    assert_eq!((holder(&w, "A"), holder(&w, "b"), holder(&w, "c")), (Some(job_id(2)), Some(job_id(1)), None));
+    w.must(vec![Change::DeleteService(service_id(1))]);
+    w.must(vec![
+        Change::CreateRevision(revision(2, 2, reserve(0, 0))),
+        Change::CreateService(service(2, "Web", 2)),
+    ]);
+    let found = w.tables.service_by_name(NamespaceId::DEFAULT, "wEB").map(|s| s.id);
+    assert_eq!(found, Some(service_id(2)));
+}
+
+#[test]
+fn slots_tell_what_fills_them() {
+    let mut w = World::furnished();
+    w.must((1..=4).map(|n| create_task(n, 1, n - 1, 1)).collect());
+    w.must(vec![create_task(5, 1, 1, 1), create_task(6, 1, 1, 1)]);
+    let used = w.tables.service_use(service_id(1));
+    assert_eq!((used.filled(), used.doubled(), used.total(), used.by_revision(revision_id(1))), (4, 1, 6, 6));
+    assert_eq!((used.first_empty(0), used.highest_filled()), (4, Some(3)));
+    assert_eq!(World::numbers(w.tables.tasks_of_slot(service_id(1), Slot::Number(1))), [2, 5, 6]);
+    assert_eq!(World::numbers(w.tables.tasks_of_service(service_id(1))), [1, 2, 5, 6, 3, 4]);
+    w.must(vec![direct(2, Desired::Shutdown), direct(5, Desired::Remove), end(3, TaskState::Shutdown)]);
+    let used = w.tables.service_use(service_id(1));
+    assert_eq!((used.filled(), used.doubled(), used.first_empty(0)), (3, 0, 2));
+}
+
+#[test]
+fn a_delayed_task_waits_for_its_moment() {
+    let mut w = World::furnished();
+    let delayed = |n, at| {
+        let mut change = create_task(n, 1, n, 1);
+        if let Change::CreateTask { desired, start_after, .. } = &mut change {
+            (*desired, *start_after) = (Desired::Ready, Some(Time(at)));
+        }
+        change
+    };
+    w.must(vec![delayed(1, 900), delayed(2, 500), delayed(3, 700)]);
+    w.must(vec![direct(3, Desired::Running), end(1, TaskState::Shutdown)]);
+    assert_eq!(w.tables.tasks_delayed().collect::<Vec<_>>(), [(Time(500), task_id(2))]);
+    assert_eq!(w.task(3).start_after, None);
+}
+
+#[test]
+fn nodes_change_by_those_who_may() {
+    let mut w = World::furnished();
+    let since = w.tables.node(node_id(1)).unwrap().status.since;
+    let status = |state, message: &str| Change::SetNodeStatus {
+        node: node_id(1),
+        status: NodeStatus { state, message: message.into(), address: "10.0.0.1".into(), since: Time(1) },
+    };
+    w.must(vec![status(NodeState::Ready, "hello")]);
+    assert_eq!(w.tables.node(node_id(1)).unwrap().status.since, since, "still in the same state");
+    w.must(vec![status(NodeState::Down, "")]);
+    assert_eq!(w.tables.node(node_id(1)).unwrap().status.since, w.tables.time());
+    assert_eq!(w.tables.table_index(Table::Nodes), w.tables.index());
+}
+
+#[test]
+fn long_messages_are_clipped_at_a_character() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1)]);
+    let long = format!("x{}", "ü".repeat(limits::MESSAGE_LEN));
+    let message: Arc<str> = long.as_str().into();
+    w.must(vec![Change::EndTask { task: task_id(1), state: TaskState::Shutdown, message }]);
+    let kept = w.task(1).status.message.as_deref().unwrap();
+    assert_eq!(kept.len(), limits::MESSAGE_LEN - 1);
+    assert!(long.starts_with(kept));
+}
+
+#[test]
+fn the_last_decisions_are_kept() {
+    let mut w = World::furnished();
+    let decide = |n: u32, text: &str| Change::Decide {
+        service: service_id(n),
+        rule: Rule::ScaleUp,
+        task: Some(TaskId::default()),
+        text: text.into(),
+    };
+    w.must(vec![decide(9, "nobody")]);
+    for n in 0..20 {
+        w.must(vec![decide(1, &n.to_string())]);
+    }
+    let texts: Vec<_> = w.tables.decisions(service_id(1)).map(|d: &Decision| d.text.to_string()).collect();
+    assert_eq!(texts, (4..20).map(|n| n.to_string()).collect::<Vec<_>>());
+    let last = w.tables.decisions(service_id(1)).last().unwrap();
+    assert_eq!((last.index, last.at), (w.tables.index(), w.tables.time()));
+    w.must(vec![Change::DeleteService(service_id(1))]);
+    assert_eq!(w.tables.decisions(service_id(1)).count(), 0);
+}
+
+#[test]
+fn time_never_goes_back() {
+    let mut w = World::furnished();
+    let before = w.tables.time();
+    let entry = store::Entry {
+        feature_level: 1,
+        time: Time(1),
+        sets: vec![ChangeSet::of(vec![create_task(1, 1, 0, 1)])],
+    };
+    let applied = w.tables.apply(w.tables.index() + 5, &entry);
+    assert_eq!((applied.time, w.task(1).created_at), (before, before));
+}
+
+#[test]
+fn what_is_laid_over_is_not_settled() {
+    let w = World::furnished();
+    let mut view = w.tables.clone();
+    view.speculate(&ChangeSet::of(vec![create_task(1, 1, 0, 1)]), Time(5)).unwrap();
+    let task = Arc::clone(view.task(task_id(1)).unwrap());
+    assert!(!view.is_settled(task.modified) && !view.is_settled(task.directed));
+    assert_eq!((view.index(), view.settled()), (w.tables.index(), w.tables.index()));
+    let mut next = ChangeSet::of(vec![assign(1, 1)]);
+    next.guard(ObjectId::Task(task_id(1)), task.modified);
+    view.speculate(&next, Time(5)).unwrap();
+    assert!(view.task(task_id(1)).unwrap().modified > task.modified);
+    assert_eq!(view.node_use(node_id(1)).active(), 1);
+    let refused = view.speculate(&ChangeSet::of(vec![create_task(2, 1, 0, 1), assign(1, 2)]), Time(5));
+    assert!(refused.is_err() && view.task(task_id(2)).is_none());
+    assert!(w.tables.task(task_id(1)).is_none(), "the committed tables know nothing of it");
+}
