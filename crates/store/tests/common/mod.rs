@@ -171,7 +171,7 @@ impl World {
 
     pub fn entry(&mut self, sets: Vec<ChangeSet>) -> Applied {
         let index = self.tables.index() + 1;
-        let time = Time(i64::try_from(index).unwrap() * 10);
+        let time = Time(i64::try_from(index).expect("a small index") * 10);
         self.tables.apply(index, &Entry { feature_level: FEATURE_LEVEL, time, sets })
     }
 
@@ -197,6 +197,6 @@ impl World {
 
     /// Task ids as the numbers they were made from.
     pub fn numbers<'a>(tasks: impl Iterator<Item = &'a Arc<Task>>) -> Vec<u32> {
-        tasks.map(|t| u32::try_from(t.id.0.as_u128() - 0x4000).unwrap()).collect()
+        tasks.map(|t| u32::try_from(t.id.0.as_u128() - 0x4000).expect("an id of a test")).collect()
     }
 }
