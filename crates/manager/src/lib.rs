@@ -1,3 +1,17 @@
 //! The control plane as one pure machine.
+//!
+//! [`Manager`] composes the floor below: it keeps the keys that want reconciling and the moments at which they do, lays what is
+//! in flight over the committed state so that nothing is created twice, lets the scheduler place what waits, and speaks with agents
+//! (the dispatcher). It is fed [`Input`]s and answers with [`Effect`]s; the same inputs give the same effects. It knows no
+//! clock, no chance, no socket and no thread.
 
 #![forbid(unsafe_code)]
+
+mod assignments;
+mod dispatcher;
+mod flight;
+mod machine;
+mod work;
+
+pub use dispatcher::{ConnId, Dispatcher};
+pub use machine::{Effect, Input, Manager, Step, Ticket};

@@ -1,0 +1,250 @@
+//! The output of tasks on this node, as streams for requests.
+//!
+//! Without following, the lines of all tasks come merged by time. With following, each task's lines come as they are written, and the tasks
+//! that replace those that end join in. Memory is bounded: a batch for each program, and a short channel.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use control::{BoxFuture, LogError, LogItem, LogLine, LogQuery, LogSource, LogStream};
+use drivers::logs::{self, Follow, LogRecord, LogStreamName};
+use model::{NodeId, Task, TaskId, Time};
+use store::Tables;
+use tokio::sync::mpsc;
+
+use crate::records::task_dir;
+use crate::replica::Published;
+
+/// Lines that wait for a slow reader, before the programs' readers wait too.
+const WAITING: usize = 256;
+
+/// Opens the logs of this node's tasks.
+#[derive(Clone)]
+pub struct TaskLogs {
+    /// This node.
+    pub node: NodeId,
+    /// Where the tasks' directories lie.
+    pub tasks: PathBuf,
+}
+
+/// One program's log.
+struct Source {
+    task: TaskId,
+    program: Arc<str>,
+    dir: PathBuf,
+}
+
+impl TaskLogs {
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// When there is no such task or service.
+    pub fn open(&self, published: Arc<Published>, query: LogQuery) -> Result<Box<dyn LogStream>, LogError> {
+        let tables = published.tables();
+        let known = match query.of {
+            LogSource::Service(id) => tables.service(id).is_some(),
+            LogSource::Task(id) => tables.task(id).is_some(),
+        };
+        if !known {
+            return Err(LogError::NotFound);
+        }
+        if query.follow {
+            let (sender, receiver) = mpsc::channel(WAITING);
+            tokio::spawn(follow(self.clone(), published, query, sender));
+            return Ok(Box::new(Following(receiver)));
+        }
+        let (sources, warnings) = self.sources(&tables, &query, &mut BTreeSet::new());
+        let ready = warnings.into_iter().map(LogItem::Warning).collect();
+        Ok(Box::new(Merged { unopened: sources, query, open: Vec::new(), ready }))
+    }
+
+    /// The programs of the wanted tasks that are not in `known` yet, and a word about each task whose log is not here.
+    fn sources(&self, tables: &Tables, query: &LogQuery, known: &mut BTreeSet<TaskId>) -> (Vec<Source>, Vec<String>) {
+        let tasks: Vec<Arc<Task>> = match query.of {
+            LogSource::Service(id) => tables.tasks_of_service(id).cloned().collect(),
+            LogSource::Task(id) => tables.task(id).cloned().into_iter().collect(),
+        };
+        let (mut sources, mut warnings) = (Vec::new(), Vec::new());
+        for task in tasks {
+            // A task without a node has written nothing.
+            let Some(node) = task.node.filter(|_| !known.contains(&task.id)) else { continue };
+            known.insert(task.id);
+            if node != self.node {
+                warnings.push(format!("the log of task {} is on node {node}, which cannot be read from here", task.id));
+                continue;
+            }
+            let Some(dir) = task_dir(&self.tasks, &task.id.to_string()) else { continue };
+            let programs = tables.revision(task.revision).map(|r| Arc::clone(&r.task));
+            for program in programs.iter().flat_map(|spec| &spec.programs) {
+                sources.push(Source { task: task.id, program: Arc::clone(&program.name), dir: dir.clone() });
+            }
+        }
+        (sources, warnings)
+    }
+}
+
+impl Source {
+    async fn open(&self, query: &LogQuery, follow: Follow) -> std::io::Result<logs::LogStream> {
+        let wanted = logs::LogQuery {
+            tail: query.tail.map(u64::from),
+            since_unix_ns: query.since.map(|t| t.0),
+            ..logs::LogQuery::default()
+        };
+        logs::LogStream::open(&self.dir, &self.program, wanted, follow).await
+    }
+
+    fn line(&self, record: LogRecord) -> LogItem {
+        LogItem::Line(LogLine {
+            task: self.task,
+            program: Arc::clone(&self.program),
+            at: Time(record.at_unix_ns),
+            stderr: record.stream == LogStreamName::Stderr,
+            partial: record.partial,
+            text: String::from_utf8_lossy(&record.text).into_owned(),
+        })
+    }
+
+    fn warning(&self, error: &std::io::Error) -> LogItem {
+        LogItem::Warning(format!("the log of task {} cannot be read: {error}", self.task))
+    }
+}
+
+/// What exists, merged by time.
+struct Merged {
+    unopened: Vec<Source>,
+    query: LogQuery,
+    open: Vec<(Source, logs::LogStream, VecDeque<LogRecord>)>,
+    ready: VecDeque<LogItem>,
+}
+
+impl Merged {
+    async fn open_all(&mut self) {
+        for source in std::mem::take(&mut self.unopened) {
+            match source.open(&self.query, Follow::No).await {
+                Ok(stream) => self.open.push((source, stream, VecDeque::new())),
+                Err(error) => self.ready.push_back(source.warning(&error)),
+            }
+        }
+    }
+
+    /// Makes sure that each open log has its next record at hand; those at their end are closed.
+    async fn fill(&mut self) {
+        let mut at = 0;
+        while let Some((source, stream, records)) = self.open.get_mut(at) {
+            if records.is_empty() {
+                match stream.next().await {
+                    Ok(Some(batch)) => records.extend(batch),
+                    Ok(None) => {
+                        self.open.remove(at);
+                        continue;
+                    }
+                    Err(error) => {
+                        self.ready.push_back(source.warning(&error));
+                        self.open.remove(at);
+                        continue;
+                    }
+                }
+            }
+            at += 1;
+        }
+    }
+}
+
+impl LogStream for Merged {
+    fn next(&mut self) -> BoxFuture<'_, Option<LogItem>> {
+        Box::pin(async move {
+            self.open_all().await;
+            self.fill().await;
+            if let Some(item) = self.ready.pop_front() {
+                return Some(item);
+            }
+            let oldest = |(_, _, records): &&mut (Source, logs::LogStream, VecDeque<LogRecord>)| {
+                records.front().map(|r| r.at_unix_ns)
+            };
+            let (source, _, records) = self.open.iter_mut().min_by_key(oldest)?;
+            records.pop_front().map(|record| source.line(record))
+        })
+    }
+}
+
+/// What is written, as it comes.
+struct Following(mpsc::Receiver<LogItem>);
+
+impl LogStream for Following {
+    fn next(&mut self) -> BoxFuture<'_, Option<LogItem>> {
+        Box::pin(self.0.recv())
+    }
+}
+
+/// Follows every wanted task, and those that join, until the reader or the service is gone, or the one task has ended.
+async fn follow(logs: TaskLogs, published: Arc<Published>, query: LogQuery, out: mpsc::Sender<LogItem>) {
+    let mut known = BTreeSet::new();
+    let mut readers: BTreeMap<TaskId, Vec<tokio::task::JoinHandle<()>>> = BTreeMap::new();
+    let mut first = true;
+    loop {
+        let tables = published.tables();
+        let (sources, warnings) = logs.sources(&tables, &query, &mut known);
+        for warning in warnings {
+            let _ = out.send(LogItem::Warning(warning)).await;
+        }
+        for source in sources {
+            // Of tasks that join later every line is new.
+            let wanted = if first { query.clone() } else { LogQuery { tail: None, ..query.clone() } };
+            let task = source.task;
+            readers.entry(task).or_default().push(tokio::spawn(forward(source, wanted, out.clone())));
+        }
+        first = false;
+        readers.retain(|_, handles| handles.iter().any(|h| !h.is_finished()));
+        let over = match query.of {
+            LogSource::Service(id) => tables.service(id).is_none(),
+            LogSource::Task(id) => tables.task(id).is_none_or(|t| t.status.state.is_ended()) && readers.is_empty(),
+        };
+        if over {
+            break;
+        }
+        let pause = std::time::Duration::from_millis(200);
+        tokio::select! {
+            () = out.closed() => break,
+            _ = published.beyond(tables.index()) => {}
+            // A reader that comes to its end moves no index.
+            () = tokio::time::sleep(pause), if !readers.is_empty() => {}
+        }
+    }
+    // Readers of tasks that have ended come to their end by themselves; with the service gone the rest is not wanted.
+    for handle in readers.into_values().flatten() {
+        if out.is_closed() {
+            handle.abort();
+        }
+    }
+}
+
+async fn forward(source: Source, query: LogQuery, out: mpsc::Sender<LogItem>) {
+    let mut stream = match source.open(&query, Follow::UntilExit).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            let _ = out.send(source.warning(&error)).await;
+            return;
+        }
+    };
+    loop {
+        let batch = tokio::select! {
+            batch = stream.next() => batch,
+            () = out.closed() => return,
+        };
+        match batch {
+            Ok(Some(records)) => {
+                for record in records {
+                    if out.send(source.line(record)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                let _ = out.send(source.warning(&error)).await;
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Starting a node and ending it: what runs, and in which order.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc as thread_mpsc};
+use std::time::Duration;
+
+use agent::{Agent, Config, Input};
+use consensus::Consensus;
+use control::{Cluster as _, Info};
+use drivers::{Driver, ExecDriver, ExecOptions, MockDriver};
+use manager::Input as PlaneInput;
+use model::{
+    Availability, Cluster, Description, DriverKind, Labels, Meta, Node as NodeObject, NodeState, NodeStatus, Role,
+    Span,
+};
+use store::{Change, ChangeSet, Guard, ObjectId};
+use tokio::sync::{mpsc, watch};
+
+use crate::clock;
+use crate::describe::{describe, hostname};
+use crate::handle::Handle;
+use crate::home::{Home, HomeError, Identity, private_dir};
+use crate::logs::TaskLogs;
+use crate::plane::{self, Connections};
+use crate::proposer::{ENTRY_BYTES, Proposer};
+use crate::records;
+use crate::replica::{Published, Replica, Tags};
+use crate::room::{Room, SteadyClock};
+
+/// Proposals that wait for the log; more make their callers wait.
+const PROPOSALS: usize = 4_096;
+
+/// How a node is to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Where sockets lie.
+    pub run_dir: PathBuf,
+    /// True when the data directory is thrown away at the end.
+    pub ephemeral: bool,
+    /// Labels of the machine, matched by `engine.labels.*`.
+    pub engine_labels: Labels,
+    /// The program that supervises processes, and the arguments before its own.
+    pub supervisor: (PathBuf, Vec<OsString>),
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] consensus::OpenError),
+    /// The node could not be made a member of its own cluster.
+    #[error("the cluster could not be set up: {0}")]
+    Setup(String),
+    /// A thread could not be started.
+    #[error("a thread could not be started: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A node that runs. Dropping it stops the daemon's part and leaves programs running.
+pub struct Node {
+    handle: Arc<Handle>,
+    consensus: Consensus<Replica>,
+    agent: mpsc::UnboundedSender<Input>,
+    stopped: watch::Receiver<bool>,
+    drivers: Vec<Arc<dyn Driver>>,
+}
+
+/// Starts a node: opens the log, lets the control plane lead, then brings the agent back to what it ran.
+///
+/// # Errors
+/// When the data directory or the log cannot be used; nothing is left running then.
+pub async fn start(options: Options) -> Result<Node, StartError> {
+    let home = Home::open(&options.data_dir)?;
+    private_dir(&options.run_dir)?;
+    let identity = home.identity()?;
+
+    let (plane_inputs, plane_receiver) = thread_mpsc::channel();
+    let (proposals, proposal_receiver) = mpsc::channel(PROPOSALS);
+    let published = Arc::new(Published::new());
+    let tags = Arc::new(Tags::default());
+    let boot = clock::new_number();
+    let replica = Replica::new(Arc::clone(&published), plane_inputs.clone(), boot, Arc::clone(&tags));
+    let mut log = consensus::Options::new(home.raft(), identity.voter);
+    log.max_entry_bytes = ENTRY_BYTES;
+    let consensus = Consensus::open(log, replica).await?;
+    let proposer =
+        Proposer { consensus: consensus.clone(), plane: plane_inputs.clone(), boot, tags, sequence: 0 };
+    tokio::spawn(proposer.run(proposal_receiver));
+
+    let drivers = drivers(&options, &identity);
+    let all: Vec<Arc<dyn Driver>> = drivers.values().cloned().collect();
+    let description = Arc::new(describe(&all, &options.engine_labels));
+    let handle = Arc::new(Handle {
+        published: Arc::clone(&published),
+        proposals: proposals.clone(),
+        logs: TaskLogs { node: identity.node, tasks: home.tasks() },
+        info: info(&options, &identity, &description),
+    });
+    set_up(&handle, &identity, &description).await?;
+
+    let connections = Connections::default();
+    let plane_connections = connections.clone();
+    std::thread::Builder::new()
+        .name("control-plane".into())
+        .spawn(move || plane::run(&plane_receiver, &proposals, &plane_connections))
+        .map_err(StartError::Thread)?;
+    tokio::spawn(follow_leadership(consensus.clone(), Arc::clone(&published), plane_inputs.clone()));
+
+    let (agent, stopped) =
+        start_agent(&options, &home, &identity, drivers, plane_inputs, connections, description)?;
+    Ok(Node { handle, consensus, agent, stopped, drivers: all })
+}
+
+fn drivers(options: &Options, identity: &Identity) -> BTreeMap<DriverKind, Arc<dyn Driver>> {
+    let (supervisor, supervisor_args) = options.supervisor.clone();
+    let cgroup = format!("quelea-{}", &identity.node.to_string()[..12]);
+    let exec = ExecDriver::new(ExecOptions { supervisor, supervisor_args, cgroup });
+    let mut drivers: BTreeMap<DriverKind, Arc<dyn Driver>> = BTreeMap::new();
+    drivers.insert(DriverKind::Exec, Arc::new(exec));
+    drivers.insert(DriverKind::Mock, Arc::new(MockDriver::default()));
+    drivers
+}
+
+fn info(options: &Options, identity: &Identity, description: &Description) -> Info {
+    Info {
+        version: env!("CARGO_PKG_VERSION").into(),
+        node: identity.node,
+        hostname: hostname(),
+        leads: true,
+        data_dir: options.data_dir.display().to_string(),
+        ephemeral: options.ephemeral,
+        started_at: clock::now(),
+        notes: description.drivers.iter().flat_map(|d| &d.notes).map(ToString::to_string).collect(),
+    }
+}
+
+/// The first time: the cluster, and this node as its only member. Guards make it happen once.
+async fn set_up(handle: &Handle, identity: &Identity, description: &Arc<Description>) -> Result<(), StartError> {
+    let tables = handle.snapshot();
+    if tables.cluster().is_some() {
+        return Ok(());
+    }
+    let node = NodeObject {
+        id: identity.node,
+        meta: Meta::default(),
+        role: Role::Manager,
+        availability: Availability::Active,
+        labels: Labels::new(),
+        description: Arc::clone(description),
+        status: NodeStatus { state: NodeState::Unknown, ..NodeStatus::default() },
+    };
+    let set = ChangeSet {
+        guards: vec![Guard { object: ObjectId::Cluster, version: 0 }],
+        changes: vec![
+            Change::PutCluster(Cluster::new(identity.cluster, "default")),
+            Change::CreateNode(node),
+        ],
+    };
+    handle.propose(set).await.map(drop).map_err(|e| StartError::Setup(e.to_string()))
+}
+
+/// Tells the control plane whenever this node begins or ceases to lead.
+async fn follow_leadership(
+    consensus: Consensus<Replica>,
+    published: Arc<Published>,
+    plane: thread_mpsc::Sender<PlaneInput>,
+) {
+    let mut leadership = consensus.leadership();
+    let mut leads = false;
+    loop {
+        let now = leadership.borrow_and_update().is_me;
+        if now && !leads {
+            // What earlier leaders committed must be applied before this one decides.
+            if consensus.read_barrier().await.is_ok() {
+                leads = true;
+                let _ = plane.send(PlaneInput::Lead(published.tables()));
+            }
+        } else if !now && leads {
+            leads = false;
+            let _ = plane.send(PlaneInput::Follow);
+        }
+        if leadership.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn start_agent(
+    options: &Options,
+    home: &Home,
+    identity: &Identity,
+    drivers: BTreeMap<DriverKind, Arc<dyn Driver>>,
+    plane: thread_mpsc::Sender<PlaneInput>,
+    connections: Connections,
+    description: Arc<Description>,
+) -> Result<(mpsc::UnboundedSender<Input>, watch::Receiver<bool>), StartError> {
+    let records = records::load(&home.tasks())?;
+    let (inputs, receiver) = mpsc::unbounded_channel();
+    let (disk, jobs) = thread_mpsc::channel();
+    let (tasks, answers) = (home.tasks(), inputs.clone());
+    std::thread::Builder::new()
+        .name("agent-disk".into())
+        .spawn(move || records::run(&tasks, &jobs, &answers))
+        .map_err(StartError::Thread)?;
+    let stopped = watch::Sender::new(false);
+    let stopped_receiver = stopped.subscribe();
+    let clock = SteadyClock::new();
+    let (agent, first) = Agent::new(Config::new(clock::new_number()), records, clock.now());
+    let room = Room {
+        node: identity.node,
+        drivers,
+        tasks: home.tasks(),
+        run: options.run_dir.clone(),
+        disk,
+        plane,
+        connections,
+        inputs: inputs.clone(),
+        stopped,
+    };
+    let _ = inputs.send(Input::Described(description));
+    tokio::spawn(room.run(clock, agent, first, receiver));
+    Ok((inputs, stopped_receiver))
+}
+
+impl Node {
+    /// Starts a node; see [`start`].
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        start(options).await
+    }
+
+    /// The running cluster, for front-ends.
+    pub fn cluster(&self) -> Arc<dyn control::Cluster> {
+        Arc::clone(&self.handle) as Arc<dyn control::Cluster>
+    }
+
+    /// Resolves with the reason when the log has failed: nothing is acknowledged any more, and the daemon must end.
+    pub async fn failed(&self) -> String {
+        self.consensus.fatal().await
+    }
+
+    /// Ends every task in an orderly way, each within `within` at most; resolves when all have ended. The control plane still
+    /// runs, so that what happened is known.
+    pub async fn stop_tasks(&self, within: Duration) {
+        let within = Span(i64::try_from(within.as_nanos()).unwrap_or(i64::MAX));
+        let mut stopped = self.stopped.clone();
+        if self.agent.send(Input::Stop { within }).is_ok() {
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        }
+    }
+
+    /// Stops the daemon's part in good order. Programs that still run live on.
+    pub async fn shut_down(self) {
+        for driver in &self.drivers {
+            if let Err(error) = driver.shut_down().await {
+                tracing::warn!(driver = driver.name(), %error, "a driver did not shut down cleanly");
+            }
+        }
+        self.consensus.shutdown().await;
+    }
+}
