@@ -30,7 +30,7 @@ fn start(args: Vec<OsString>) -> ExitCode {
     let driver = ExecDriver::new(ExecOptions {
         supervisor: "/proc/self/exe".into(),
         supervisor_args: vec!["supervise".into()],
-        cgroup: cgroup.to_string_lossy().into_owned(),
+        cgroup: Some(cgroup.to_string_lossy().into_owned()),
     });
     let outcome = serde_json::from_str(&launch.to_string_lossy()).map_err(|error| error.to_string());
     let outcome = outcome.and_then(|launch| {

@@ -508,4 +508,31 @@ mod tests {
         assert_eq!(quota_us(500_000_000), 50_000);
         assert_eq!(quota_us(64_000_000_000), 6_400_000);
     }
+
+    /// On machines that have the v1 freezer and let us use it.
+    #[test]
+    fn the_freezer_kills_a_whole_group() {
+        let dir = PathBuf::from(format!("/sys/fs/cgroup/freezer/quelea-unit-{}", std::process::id()));
+        if fs::create_dir(&dir).is_err() || !dir.join("freezer.state").exists() {
+            eprintln!("skipped: there is no v1 freezer for us here");
+            return;
+        }
+        fs::create_dir(dir.join("below")).unwrap();
+        let mut children = Vec::new();
+        for place in [dir.clone(), dir.join("below")] {
+            let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+            write(&place.join("cgroup.procs"), &child.id().to_string()).unwrap();
+            children.push(child);
+        }
+        let v1 = BTreeMap::from([("freezer".to_owned(), dir.clone())]);
+        let groups = ProgramCgroups { unified: None, v1 };
+        assert!(groups.kill_once());
+        for mut child in children {
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(child.wait().unwrap().signal(), Some(9));
+        }
+        assert!(!groups.kill_once());
+        assert!(groups.remove());
+        assert!(!dir.exists());
+    }
 }

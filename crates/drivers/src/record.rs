@@ -4,7 +4,8 @@
 //! | --- | --- | --- |
 //! | `launch.json` | the driver | before it spawns the supervisor; synced |
 //! | `lock` | the supervisor holds it (flock) for as long as it lives | |
-//! | `state.json` | the supervisor | when the program has a pid, before it is let go |
+//! | `held.json` | the supervisor | when the program has a pid, before it is let go |
+//! | `state.json` | the supervisor | the same, renamed when the program has become itself |
 //! | `exit.json` | the supervisor, or whoever finds it lost | once; synced, then renamed |
 //! | `supervisor.log` | the supervisor's standard error | when something unforeseen happens |
 //!
@@ -122,17 +123,28 @@ impl StateDir {
         Ok(())
     }
 
-    /// Not synced: after a power cut the boot id tells all that matters.
-    pub(crate) fn write_state(&self, record: &StateRecord) -> io::Result<()> {
-        let new = self.file("state.json.new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&to_json(record)?)?;
-        fs::rename(&new, self.file("state.json"))
+    /// The record of a program that has a pid and waits to be let go. Not written in one go: the program is let go
+    /// only after it is complete, and one that is torn belongs to a child that ends by itself.
+    pub(crate) fn held(&self) -> io::Result<Option<StateRecord>> {
+        read_json(&self.file("held.json"))
     }
 
-    /// Forgets that the program was started: it never came to be.
-    pub(crate) fn forget_state(&self) -> io::Result<()> {
-        fs::remove_file(self.file("state.json"))
+    /// Not synced: after a power cut the boot id tells all that matters.
+    pub(crate) fn write_held(&self, record: &StateRecord) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(self.file("held.json"))?;
+        file.write_all(&to_json(record)?)
+    }
+
+    /// The program has become itself.
+    pub(crate) fn confirm_held(&self) -> io::Result<()> {
+        fs::rename(self.file("held.json"), self.file("state.json"))
+    }
+
+    /// Forgets that the program was to be started: it never came to be.
+    pub(crate) fn forget_held(&self) -> io::Result<()> {
+        fs::remove_file(self.file("held.json"))
     }
 
     /// Takes room for the exit record.

@@ -11,6 +11,9 @@ use std::ptr;
 /// From `linux/sched.h`; the libc crate has it in too small a type.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
+/// How many signals the kernel has (`_NSIG`); MIPS, which has more, is not among our targets.
+const KERNEL_SIGNALS: libc::c_long = 64;
+
 /// Which side of a fork we are on.
 pub(crate) enum Fork {
     Child,
@@ -85,16 +88,36 @@ pub(crate) fn send_signal(pid: i32, signal: i32) -> io::Result<()> {
 }
 
 /// Gives every signal its default meaning and blocks none: what a program expects to be born with.
+///
+/// By the kernel's own calls: the C library keeps two signals from us, which whoever started the daemon may have
+/// left ignored.
 pub(crate) fn reset_signals() {
-    // SAFETY: SIG_DFL is valid for every number (KILL and STOP refuse, which is right); the set is initialised.
-    unsafe {
-        for signal in 1..=libc::SIGRTMAX() {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+    /// As the kernel has it on every architecture we build for; larger than any of them needs. All zero: the default.
+    const DEFAULT_ACTION: [u64; 8] = [0; 8];
+    for signal in 1..=KERNEL_SIGNALS {
+        // SAFETY: the action is larger than what the kernel reads, and says SIG_DFL; KILL and STOP refuse, which is
+        // right. The last argument is the size of the kernel's signal set.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT_ACTION.as_ptr(),
+                ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
+    let none = 0u64;
+    // SAFETY: the set has the size given.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const none,
+            ptr::null_mut::<u64>(),
+            size_of::<u64>(),
+        )
+    };
 }
 
 /// Becomes another user for good: supplementary groups first, then group, then user, since each needs the rights
@@ -121,6 +144,16 @@ pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
         )
     };
     if result != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Closes every descriptor but the standard streams, inherited from whoever started us.
+///
+/// # Safety
+///
+/// Nothing in this process may own a descriptor from 3 on.
+pub(crate) unsafe fn close_inherited() {
+    // SAFETY: the caller vouches that they are nobody's.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
 /// Makes `to` refer to what `from` refers to, surviving exec. `to` is one of 0, 1, 2.

@@ -17,6 +17,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(15);
 const SOCKET_TIME: Duration = Duration::from_millis(100);
 /// The longest answer, in bytes: an exit record.
 const MAX_ANSWER_BYTES: u64 = 4096;
+/// One connection per program waits for its end for as long as it runs, so each should be small.
+const BUFFER_BYTES: usize = 512;
 
 struct Connection {
     stream: BufReader<UnixStream>,
@@ -54,7 +56,7 @@ impl Connection {
             }
             result => result,
         }?;
-        let mut connection = Connection { stream: BufReader::new(stream) };
+        let mut connection = Connection { stream: BufReader::with_capacity(BUFFER_BYTES, stream) };
         connection.say(Request::Hello { version: PROTOCOL }).await?;
         match is_hello(&connection.hear().await?) {
             true => Ok(connection),

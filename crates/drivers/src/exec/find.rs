@@ -51,7 +51,8 @@ pub(super) fn look(key: &Key) -> Result<Found, DriverError> {
         return Ok(Found::Never);
     };
     let same_boot = boot_id().is_ok_and(|id| id == record.boot_id);
-    if same_boot && state.state().map_err(failed())?.is_none() {
+    let begun = state.state().map_err(failed())?.is_some() || state.held().map_err(failed())?.is_some();
+    if same_boot && !begun {
         return Ok(Found::Never);
     }
     let reason = if same_boot { "the supervisor was lost" } else { "the machine was restarted" };
@@ -114,7 +115,10 @@ pub(super) fn sweep(state: &StateDir) -> Result<(), DriverError> {
     let Some(record) = state.launch().map_err(failed())? else {
         return Ok(());
     };
-    let running = state.state().map_err(failed())?;
+    let running = match state.state().map_err(failed())? {
+        Some(running) => Some(running),
+        None => state.held().map_err(failed())?,
+    };
     let same_boot = boot_id().is_ok_and(|id| id == record.boot_id);
     // Without a state record the groups may exist all the same: they are made before it.
     let planned = record.layout.program(&cgroup_name(&record.launch));

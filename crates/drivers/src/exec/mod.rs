@@ -8,12 +8,14 @@ mod find;
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::Semaphore;
 
 use crate::cgroup::Layout;
@@ -30,12 +32,16 @@ use find::Found;
 
 /// How many calls that block (files, spawning) run at a time: two hundred at once would only wait for the same disk.
 const MAX_BLOCKING: usize = 16;
-/// How often a start looks again when somebody else is starting the same program.
-const START_ATTEMPTS: u32 = 50;
+/// How long a supervisor may take to get a program running, or to answer at all, before we give up on it. A machine
+/// under load may need seconds; a program file on a dead network disk takes for ever.
+const START_TIME: Duration = Duration::from_secs(30);
 const START_PAUSE: Duration = Duration::from_millis(10);
 /// How long a program's supervisor may take to clean up before removing it fails.
 const REMOVE_TIME: Duration = Duration::from_secs(30);
 const REMOVE_PAUSE: Duration = Duration::from_millis(3);
+
+/// What lists of processes show: `/proc/self/exe` would tell nobody anything.
+const SUPERVISOR_NAME: &str = "quelea-supervisor";
 
 /// How the driver is set up.
 #[derive(Clone, Debug)]
@@ -44,8 +50,9 @@ pub struct ExecOptions {
     pub supervisor: PathBuf,
     /// What stands before the state directory in its arguments: `supervise` in the product.
     pub supervisor_args: Vec<OsString>,
-    /// The name of this instance's cgroup directory, e.g. `quelea-<instance>`; one path component.
-    pub cgroup: String,
+    /// The name of this instance's cgroup directory, e.g. `quelea-<instance>`; one path component. Without it no
+    /// cgroup is made: programs are tracked by their parents, and limits are notes.
+    pub cgroup: Option<String>,
 }
 
 /// The driver called `exec`.
@@ -94,13 +101,14 @@ impl Shared {
     }
 
     fn layout(&self) -> &Layout {
-        self.layout.get_or_init(|| Layout::detect(&self.options.cgroup))
+        self.layout.get_or_init(|| self.options.cgroup.as_deref().map(Layout::detect).unwrap_or_default())
     }
 
     fn start(&self, launch: &Launch) -> Result<Started, DriverError> {
         launch.check()?;
         let key = Key::of(launch);
-        for _ in 0..START_ATTEMPTS {
+        let until = Instant::now() + START_TIME;
+        while Instant::now() < until {
             match find::look(&key)? {
                 Found::Never => {}
                 Found::Starting => {
@@ -110,7 +118,7 @@ impl Shared {
                 Found::Running(started) | Found::Exited(started, _) => return Ok(started),
                 Found::Lost(reason) => return Err(DriverError::Lost { reason }),
             }
-            match self.spawn(launch)? {
+            match self.spawn(launch, until)? {
                 Report::Started { pid, started_at_unix_ns, notes } => {
                     return Ok(Started { pid, started_at_unix_ns, notes, attached: false });
                 }
@@ -123,7 +131,7 @@ impl Shared {
     }
 
     /// Writes the launch record, spawns the supervisor and hears what became of it.
-    fn spawn(&self, launch: &Launch) -> Result<Report, DriverError> {
+    fn spawn(&self, launch: &Launch, until: Instant) -> Result<Report, DriverError> {
         let state = StateDir::new(&launch.dir, &launch.program);
         let layout = self.layout().clone();
         // Where this fails the program gets no cgroup, and a note about it.
@@ -137,6 +145,7 @@ impl Shared {
         let log = OpenOptions::new().create(true).append(true).open(&log).map_err(DriverError::io(&log))?;
         let program = &self.options.supervisor;
         let mut child = Command::new(program)
+            .arg0(SUPERVISOR_NAME)
             .args(&self.options.supervisor_args)
             .arg(state.path())
             .stdin(Stdio::null())
@@ -144,14 +153,12 @@ impl Shared {
             .stderr(log)
             .spawn()
             .map_err(DriverError::io(program))?;
-        let mut line = String::new();
-        let read = match child.stdout.take() {
-            Some(stdout) => BufReader::new(stdout).read_line(&mut line),
-            None => Ok(0),
-        };
+        let heard = child.stdout.take().map_or(Ok(None), |stdout| hear(stdout, until));
         // What we spawned has only forked the supervisor and is gone by now, or is about to be.
         child.wait().map_err(DriverError::io(program))?;
-        read.map_err(DriverError::io(program))?;
+        let Some(line) = heard.map_err(DriverError::io(program))? else {
+            return Ok(Report::Taken);
+        };
         serde_json::from_str(&line).map_err(|_| {
             find::supervisor_error(&Key::of(launch), "ended without a report; see supervisor.log")
         })
@@ -174,7 +181,7 @@ impl Shared {
         if logs == KeepLogs::No {
             for age in 0..MAX_LOG_FILES {
                 match fs::remove_file(logs::path(&key.dir, &key.program, age)) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound && age > 0 => break,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && age > 0 => break,
                     _ => {}
                 }
             }
@@ -209,7 +216,8 @@ impl Shared {
         key: Key,
         request: impl Fn(&Launch) -> Request + Send + 'static,
     ) -> Result<(), DriverError> {
-        for _ in 0..START_ATTEMPTS {
+        let until = Instant::now() + START_TIME;
+        while Instant::now() < until {
             let asked = key.clone();
             match self.clone().run(move |_| find::look(&asked)).await? {
                 Found::Never => return Err(find::unknown(&key)),
@@ -226,6 +234,18 @@ impl Shared {
         }
         Err(find::supervisor_error(&key, "does not answer"))
     }
+}
+
+/// The supervisor's report; `None` when it does not come in time.
+fn hear(stdout: ChildStdout, until: Instant) -> io::Result<Option<String>> {
+    let left = until.saturating_duration_since(Instant::now());
+    let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
+    if poll(&mut fds, Timespec::try_from(left).ok().as_ref())? == 0 {
+        return Ok(None);
+    }
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line)?;
+    Ok(Some(line))
 }
 
 impl Driver for ExecDriver {
@@ -254,7 +274,8 @@ impl Driver for ExecDriver {
     fn attach(&self, key: Key) -> BoxFuture<Result<Attached, DriverError>> {
         self.run(move |_| {
             key.check()?;
-            loop {
+            let until = Instant::now() + START_TIME;
+            while Instant::now() < until {
                 return Ok(match find::look(&key)? {
                     Found::Never => Attached::Never,
                     Found::Running(started) => Attached::Running(started),
@@ -266,6 +287,7 @@ impl Driver for ExecDriver {
                     }
                 });
             }
+            Err(find::supervisor_error(&key, "does not get it running"))
         })
     }
 

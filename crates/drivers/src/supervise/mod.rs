@@ -3,7 +3,7 @@
 //!
 //! It has one thread and no runtime, so it may fork at will. Everything it must know stands in the launch record.
 //! A step that can be interrupted leaves the files so that the next look at them says the truth: the lock is held for
-//! as long as the supervisor lives; the state record appears before the program is let go; the exit record appears
+//! as long as the supervisor lives; the program's pid is on record before it is let go; the exit record appears
 //! when nothing of the program is left.
 
 mod clients;
@@ -43,7 +43,8 @@ pub(crate) enum Report {
 }
 
 /// The entry of `quelea supervise DIR`, `DIR` being the state directory of one program. Must be called before the
-/// process has a second thread. Returns in the process that was called, at once; the supervisor itself goes on in
+/// process has a second thread or has opened anything: descriptors other than the standard streams are taken for
+/// forgotten ones of the daemon's and closed, so that no pipe is held open for as long as a program runs. Returns in the process that was called, at once; the supervisor itself goes on in
 /// the background and never returns.
 pub fn supervise(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
@@ -51,6 +52,8 @@ pub fn supervise(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         eprintln!("supervise: wants one argument, the state directory of a program");
         return ExitCode::from(2);
     };
+    // SAFETY: the process has just begun; by the rule above nothing in it has opened a descriptor yet.
+    unsafe { sys::close_inherited() };
     let report = match begin(PathBuf::from(dir)) {
         Ok(report) => report,
         Err(error) => Some(Report::Failed(format!("supervisor: {}", plain(&error)))),
@@ -76,7 +79,7 @@ fn begin(dir: PathBuf) -> io::Result<Option<Report>> {
     let Some(lock) = take_lock(&state)? else {
         return Ok(Some(Report::Taken));
     };
-    if state.state()?.is_some() || state.exit()?.is_some() {
+    if state.state()?.is_some() || state.held()?.is_some() || state.exit()?.is_some() {
         return Ok(Some(Report::Taken));
     }
     let Some(record) = state.launch()? else {

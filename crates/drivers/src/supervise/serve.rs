@@ -64,16 +64,17 @@ impl Supervisor {
             cgroups: begun.cgroups.clone(),
             notes,
         };
-        // The socket comes before the state that promises it, both before the program can do anything.
+        // The socket comes before the record that promises it, both before the program can do anything.
         let clients =
             begun.or_undo(Clients::listen(&begun.record.launch, program).map_err(named("run_dir")))?;
-        let written = begun.state.write_state(&running).map_err(named("state"));
-        let released = match written {
-            Ok(()) => held.release(&begun.record.launch),
-            Err(error) => Err(error),
-        };
+        let written = begun.state.write_held(&running).map_err(named("state"));
+        let released = written.and_then(|()| {
+            let streams = held.release(&begun.record.launch)?;
+            begun.state.confirm_held().map_err(named("state"))?;
+            Ok(streams)
+        });
         let (stdout, stderr) = match released {
-            Ok((_, stdout, stderr)) => (stdout, stderr),
+            Ok(streams) => streams,
             Err(error) => {
                 clients.close();
                 return begun.or_undo(Err(error));
@@ -354,7 +355,7 @@ impl Begun {
             }
             while wait(WaitOptions::empty()).is_ok_and(|child| child.is_some()) {}
             self.cgroups.remove();
-            let _ = self.state.forget_state();
+            let _ = self.state.forget_held();
         }
         result
     }

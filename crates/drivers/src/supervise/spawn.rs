@@ -61,13 +61,13 @@ pub(super) fn hold(launch: &Launch, cgroups: &ProgramCgroups) -> Result<Held, St
 impl Held {
     /// Lets the child become the program. Errors are sentences that begin with the field at fault; the child is gone
     /// then, and still to be reaped.
-    pub(super) fn release(mut self, launch: &Launch) -> Result<(i32, File, File), String> {
+    pub(super) fn release(mut self, launch: &Launch) -> Result<(File, File), String> {
         // A child that died already says nothing below, which is found out there.
         let _ = self.go.write_all(b"!");
         let mut status = Vec::new();
         let read = self.status.read_to_end(&mut status);
         match (read, &status[..]) {
-            (Ok(0), _) => Ok((self.pid, self.stdout, self.stderr)),
+            (Ok(0), _) => Ok((self.stdout, self.stderr)),
             (Ok(_), [step, errno @ ..]) if errno.len() == 4 => {
                 let errno = i32::from_ne_bytes([errno[0], errno[1], errno[2], errno[3]]);
                 Err(sentence(*step, &io::Error::from_raw_os_error(errno), launch))

@@ -30,6 +30,13 @@ pub fn helper() -> PathBuf {
 }
 
 impl Place {
+    /// A place where no cgroups are used, as for a user who may not make any.
+    pub fn without_cgroups() -> Place {
+        let mut place = Place::new();
+        place.driver = driver_with(None);
+        place
+    }
+
     pub fn new() -> Place {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -129,14 +136,34 @@ impl Drop for Place {
         for pid in self.supervisors().into_iter().chain(self.processes()) {
             kill(pid, libc::SIGKILL);
         }
+        for dir in self.cgroups() {
+            remove_groups(&dir);
+        }
+    }
+}
+
+/// Gives the kernel a moment to see that the groups are empty.
+fn remove_groups(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            remove_groups(&entry.path());
+        }
+    }
+    let until = Instant::now() + Duration::from_secs(2);
+    while fs::remove_dir(dir).is_err() && dir.exists() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 pub fn driver(cgroup: &str) -> ExecDriver {
+    driver_with(Some(cgroup))
+}
+
+fn driver_with(cgroup: Option<&str>) -> ExecDriver {
     ExecDriver::new(ExecOptions {
         supervisor: helper(),
         supervisor_args: vec!["supervise".into()],
-        cgroup: cgroup.into(),
+        cgroup: cgroup.map(Into::into),
     })
 }
 

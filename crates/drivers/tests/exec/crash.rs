@@ -49,24 +49,28 @@ fn the_daemon_is_killed_at_any_moment_of_a_start() {
 #[test]
 fn a_lost_supervisor_takes_its_tree_with_it() {
     run(async {
-        let place = Place::new();
-        let launch = place.sh("t", "sleep 1000 & (setsid sleep 1000 &) ; wait");
-        let key = Key::of(&launch);
-        place.driver.start(launch.clone()).await.unwrap();
-        eventually("the tree is up", || place.processes().len() == 3);
-        let waiting = tokio::spawn(place.driver.wait(key.clone()));
-        for pid in place.supervisors() {
-            kill(pid, libc::SIGKILL);
-        }
-        let exit = waiting.await.unwrap().unwrap();
-        assert_eq!((exit.code, exit.signal, exit.lost), (None, None, true));
-        assert_eq!(exit.reason, "the supervisor was lost");
-        let lost = Attached::Lost { reason: "the supervisor was lost".into() };
-        assert_eq!(place.driver.attach(key.clone()).await.unwrap(), lost);
-        assert!(matches!(place.driver.start(launch).await, Err(DriverError::Lost { .. })));
-        eventually("the tree is gone", || place.processes().is_empty());
-        place.nothing_remains(&[key]).await;
+        lose_the_supervisor(Place::new()).await;
+        lose_the_supervisor(Place::without_cgroups()).await;
     });
+}
+
+async fn lose_the_supervisor(place: Place) {
+    let launch = place.sh("t", "sleep 1000 & (sleep 1000 &) ; wait");
+    let key = Key::of(&launch);
+    place.driver.start(launch.clone()).await.unwrap();
+    eventually("the tree is up", || place.processes().len() == 3);
+    let waiting = tokio::spawn(place.driver.wait(key.clone()));
+    for pid in place.supervisors() {
+        kill(pid, libc::SIGKILL);
+    }
+    let exit = waiting.await.unwrap().unwrap();
+    assert_eq!((exit.code, exit.signal, exit.lost), (None, None, true));
+    assert_eq!(exit.reason, "the supervisor was lost");
+    let lost = Attached::Lost { reason: "the supervisor was lost".into() };
+    assert_eq!(place.driver.attach(key.clone()).await.unwrap(), lost);
+    assert!(matches!(place.driver.start(launch).await, Err(DriverError::Lost { .. })));
+    assert_eq!(place.processes().len(), 0);
+    place.nothing_remains(&[key]).await;
 }
 
 #[test]

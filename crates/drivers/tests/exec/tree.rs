@@ -14,27 +14,30 @@ const TREE: &str = "trap '' TERM; \
 #[test]
 fn stop_kills_the_whole_tree() {
     run(async {
-        let place = Place::new();
-        let mut launch = place.sh("t", TREE);
-        launch.stop_grace = std::time::Duration::from_millis(50);
-        let key = Key::of(&launch);
-        place.driver.start(launch).await.unwrap();
-        eventually("the tree is up", || place.processes().len() == 15);
-        place.driver.stop(key.clone(), None).await.unwrap();
-        place.driver.wait(key.clone()).await.unwrap();
-        assert_eq!(place.processes().len(), 0);
-        place.nothing_remains(&[key]).await;
+        for place in [Place::new(), Place::without_cgroups()] {
+            let mut launch = place.sh("t", TREE);
+            launch.stop_grace = std::time::Duration::from_millis(50);
+            let key = Key::of(&launch);
+            place.driver.start(launch).await.unwrap();
+            eventually("the tree is up", || place.processes().len() == 15);
+            place.driver.stop(key.clone(), None).await.unwrap();
+            place.driver.wait(key.clone()).await.unwrap();
+            assert_eq!(place.processes().len(), 0);
+            place.nothing_remains(&[key]).await;
+        }
     });
 }
 
 #[test]
 fn what_a_program_leaves_behind_is_killed() {
     run(async {
-        let place = Place::new();
-        let (exit, text) = place.run(place.sh("t", "sleep 1000 & (setsid sleep 1000 &); echo done")).await;
-        assert_eq!((exit.code, &text[..]), (Some(0), "done\n"));
-        assert_eq!(place.processes().len(), 0);
-        place.nothing_remains(&[Key::of(&place.sh("t", ""))]).await;
+        for place in [Place::new(), Place::without_cgroups()] {
+            let (exit, text) =
+                place.run(place.sh("t", "sleep 1000 & (setsid sleep 1000 &); echo done")).await;
+            assert_eq!((exit.code, &text[..]), (Some(0), "done\n"));
+            assert_eq!(place.processes().len(), 0);
+            place.nothing_remains(&[Key::of(&place.sh("t", ""))]).await;
+        }
     });
 }
 
@@ -146,5 +149,22 @@ fn more_processes_than_allowed_cannot_be_made() {
             assert!(!output(&key).contains("all"), "{}", output(&key));
         }
         place.nothing_remains(&[key]).await;
+    });
+}
+
+#[test]
+fn without_cgroups_limits_are_notes() {
+    run(async {
+        let place = Place::without_cgroups();
+        let mut launch = place.launch("t", &["true"]);
+        launch.limits = Limits { nano_cpus: 1, memory_bytes: 64 << 20, pids: 1 };
+        let started = place.driver.start(launch.clone()).await.unwrap();
+        let missing =
+            |what: &str| format!("{what} limits are not enforced: no {what} controller is delegated");
+        assert_eq!(started.notes, ["memory", "cpu", "pids"].map(missing));
+        let mut notes = place.driver.inspect().notes;
+        assert_eq!(notes.remove(0), "no cgroup is writable: processes are tracked by their parents");
+        assert_eq!(notes, started.notes);
+        place.nothing_remains(&[Key::of(&launch)]).await;
     });
 }
