@@ -402,7 +402,7 @@ fn files_that_cannot_be() {
             "services: {Web: {command: b}, web: {command: b}}\n",
             "f.yaml:1:31: services.web: differs from Web in line 1 only in case, and names are unique without regard to it",
         ),
-        (&big, "f.yaml:1:1: the file has 10485790 bytes, more than 1048576"),
+        (&big, "f.yaml:1:1: the file has 10485791 bytes, more than 1048576"),
     ] {
         let problems = read(text).unwrap_err();
         let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
