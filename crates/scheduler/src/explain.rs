@@ -1,0 +1,34 @@
+//! What each node says to one task, recomputed when somebody asks.
+
+use std::sync::Arc;
+
+use model::{Node, Slot, Task, Verdict};
+use store::Tables;
+
+use crate::field::Seat;
+use crate::need::Need;
+use crate::reason::verdict;
+
+/// What each node would say now if it had to take the task, by node id: the first filter that refuses, or that it would
+/// take it. Where the task runs already, its own place counts as empty: the answer is whether it would be placed there
+/// again. A task of a global service was made for one node, and only that node is asked.
+///
+/// Costs the filters of each node, with a sentence for each that refuses.
+pub fn explain(view: &Tables, task: &Task) -> Vec<Verdict> {
+    let Some(need) = Need::of(view, task.service, task.revision, 1) else {
+        return Vec::new();
+    };
+    let ask = |node: &Arc<Node>| {
+        let seat = if task.holds_reservation() && task.node == Some(node.id) {
+            Seat::without(view, node, task, &need.reserve)
+        } else {
+            Seat::new(view, node)
+        };
+        let refusal = verdict(view, &seat, &need);
+        Verdict { node: node.id, hostname: Arc::clone(&node.description.hostname), refusal }
+    };
+    match task.slot {
+        Slot::Node(id) => view.node(id).map(ask).into_iter().collect(),
+        Slot::Number(_) => view.nodes().map(ask).collect(),
+    }
+}

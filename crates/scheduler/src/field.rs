@@ -1,0 +1,318 @@
+//! The nodes as one pass sees them: what the view says of them, and what the pass has promised them since.
+//!
+//! A node is looked at when it is first needed. The view keeps the nodes in the order of their load; a pass that
+//! places one task looks at the first of them, and a pass that places a million looks at each once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use model::{BoundPort, DriverKind, Node, NodeId, Protocol, Resources, Task, TaskId};
+use store::{NodeUse, Tables};
+
+use crate::need::{Need, driver_bit};
+
+/// One node with what the pass has promised to tasks on it.
+pub(crate) struct Seat<'v> {
+    /// The node.
+    pub node: &'v Arc<Node>,
+    /// Ready and active.
+    pub takes_tasks: bool,
+    /// False when a change of the node is in flight: nothing can be placed there before it is applied, because a
+    /// decision must name the version it saw. What its tasks hold does not matter here: placements change the node's
+    /// use, never the node, and the view's use includes those in flight.
+    pub settled: bool,
+    /// Tasks that hold a reservation here.
+    pub load: u32,
+    /// Its healthy drivers, as [`driver_bit`]s.
+    pub drivers: u32,
+    /// The last change set that has a guard on it.
+    pub guarded_in: u32,
+    /// The last note that counted it.
+    pub noted_in: u32,
+    free_cpus: i64,
+    free_memory: i64,
+    used: &'v NodeUse,
+    /// Counted resources promised by this pass.
+    promised: BTreeMap<Arc<str>, i64>,
+    /// Ports promised by this pass.
+    ports: Vec<(Protocol, u16, TaskId)>,
+    /// The turn in which `taken` counts.
+    turn: u32,
+    /// Tasks of that turn's service that the pass has placed here.
+    taken: u32,
+    /// A task whose place is thought to be empty.
+    absent: Option<&'v Task>,
+    /// The load under which it stands in the order of the field.
+    listed: u32,
+}
+
+impl<'v> Seat<'v> {
+    /// The node as the view has it.
+    pub fn new(view: &'v Tables, node: &'v Arc<Node>) -> Self {
+        let used = view.node_use(node.id);
+        let offer = &node.description.resources;
+        let healthy = node.description.drivers.iter().filter(|driver| driver.healthy);
+        Self {
+            node,
+            takes_tasks: node.takes_tasks(),
+            settled: view.is_settled(node.meta.modified),
+            load: used.active(),
+            drivers: healthy
+                .filter_map(|driver| DriverKind::from_word(&driver.name))
+                .fold(0, |all, driver| all | driver_bit(driver)),
+            guarded_in: 0,
+            noted_in: 0,
+            free_cpus: offer.nano_cpus.saturating_sub(used.reserved().nano_cpus),
+            free_memory: offer.memory.saturating_sub(used.reserved().memory),
+            used,
+            promised: BTreeMap::new(),
+            ports: Vec::new(),
+            turn: 0,
+            taken: 0,
+            absent: None,
+            listed: used.active(),
+        }
+    }
+
+    /// The node as it would be without a task that holds it.
+    pub fn without(view: &'v Tables, node: &'v Arc<Node>, task: &'v Task, reserve: &Resources) -> Self {
+        let mut seat = Self::new(view, node);
+        seat.absent = Some(task);
+        seat.load = seat.load.saturating_sub(1);
+        seat.free_cpus = seat.free_cpus.saturating_add(reserve.nano_cpus);
+        seat.free_memory = seat.free_memory.saturating_add(reserve.memory);
+        seat.promised = reserve.generic.iter().map(|(name, amount)| (name.clone(), -amount)).collect();
+        seat
+    }
+
+    /// Processors that nothing has reserved, in billionths; negative when the node shrank below what it holds.
+    pub fn free_cpus(&self) -> i64 {
+        self.free_cpus
+    }
+
+    /// Bytes of memory that nothing has reserved; negative as above.
+    pub fn free_memory(&self) -> i64 {
+        self.free_memory
+    }
+
+    /// How much of a counted resource nothing has reserved; negative as above.
+    pub fn free_generic(&self, name: &str) -> i64 {
+        let in_map = |map: &BTreeMap<Arc<str>, i64>| map.get(name).copied().unwrap_or(0);
+        let held = in_map(&self.used.reserved().generic).saturating_add(in_map(&self.promised));
+        in_map(&self.node.description.resources.generic).saturating_sub(held)
+    }
+
+    /// True when a reservation fits in. One of nothing fits on a node that is overcommitted, too.
+    pub fn fits(&self, need: &Resources) -> bool {
+        (need.nano_cpus <= 0 || need.nano_cpus <= self.free_cpus)
+            && (need.memory <= 0 || need.memory <= self.free_memory)
+            && need.generic.iter().all(|(name, amount)| *amount <= 0 || *amount <= self.free_generic(name))
+    }
+
+    /// The task that holds a host port here, or was promised it by this pass.
+    pub fn port_holder(&self, protocol: Protocol, port: u16) -> Option<TaskId> {
+        let held = self.used.port_holder(protocol, port);
+        let held = held.filter(|holder| self.absent.is_none_or(|absent| absent.id != *holder));
+        held.or_else(|| {
+            let promised = self.ports.iter().find(|(p, n, _)| *p == protocol && *n == port);
+            promised.map(|(_, _, task)| *task)
+        })
+    }
+
+    /// How many tasks of the service hold a reservation here, those placed by this turn of the pass included.
+    pub fn tasks_of(&self, need: &Need) -> u32 {
+        let held = if need.fresh { 0 } else { self.used.tasks_of(need.service) };
+        let absent = self.absent.is_some_and(|absent| absent.service == need.service);
+        let taken = if self.turn == need.turn { self.taken } else { 0 };
+        held.saturating_sub(u32::from(absent)) + taken
+    }
+
+    /// How many tasks of this turn's service the pass has placed here.
+    pub fn taken_in(&self, turn: u32) -> u32 {
+        if self.turn == turn { self.taken } else { 0 }
+    }
+
+    /// Sets how many tasks of a service the pass has placed here, to look back on a turn that is over.
+    pub fn recall(&mut self, turn: u32, taken: u32) {
+        (self.turn, self.taken) = (turn, taken);
+    }
+
+    /// Promises a place, with its resources and ports, to a task.
+    pub fn take(&mut self, need: &Need, task: TaskId, ports: &[BoundPort]) {
+        self.load += 1;
+        self.free_cpus = self.free_cpus.saturating_sub(need.reserve.nano_cpus);
+        self.free_memory = self.free_memory.saturating_sub(need.reserve.memory);
+        for (name, amount) in &need.reserve.generic {
+            *self.promised.entry(Arc::clone(name)).or_default() += amount;
+        }
+        self.ports.extend(ports.iter().map(|bound| (bound.protocol, bound.port, task)));
+        self.recall(need.turn, self.taken_in(need.turn) + 1);
+    }
+
+    /// True when it stands under another load than it has now.
+    pub fn is_moved(&self) -> bool {
+        self.load != self.listed
+    }
+
+    /// True when tasks can be placed here in this pass.
+    fn is_usable(&self) -> bool {
+        self.takes_tasks && self.settled
+    }
+}
+
+/// A node's place in the order in which nodes are tried: the least loaded first, then by id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    load: u32,
+    node: NodeId,
+    seat: u32,
+}
+
+/// The nodes of one pass.
+pub(crate) struct Field<'v> {
+    view: &'v Tables,
+    /// Every node that was looked at, in the order in which it was.
+    seats: Vec<Seat<'v>>,
+    /// The usable ones among them, by their load now.
+    order: BTreeSet<Place>,
+    /// The nodes that were not looked at, by their load in the view. None of them is less loaded than one before.
+    tail: Box<dyn Iterator<Item = NodeId> + 'v>,
+    /// The first usable one of the tail; its seat is made, but it is not in `order` yet.
+    head: Option<Place>,
+    /// The seats by node, once one was asked for by name.
+    by_node: Option<BTreeMap<NodeId, u32>>,
+}
+
+impl<'v> Field<'v> {
+    /// The nodes of the view, none of them looked at.
+    pub fn new(view: &'v Tables) -> Self {
+        Self {
+            view,
+            seats: Vec::new(),
+            order: BTreeSet::new(),
+            tail: Box::new(view.nodes_by_load()),
+            head: None,
+            by_node: None,
+        }
+    }
+
+    /// A seat by its number.
+    pub fn seat(&self, number: u32) -> &Seat<'v> {
+        &self.seats[number as usize]
+    }
+
+    /// A seat by its number, to be changed. [`relist`](Self::relist) must follow when its load has.
+    pub fn seat_mut(&mut self, number: u32) -> &mut Seat<'v> {
+        &mut self.seats[number as usize]
+    }
+
+    /// The seats that were looked at so far.
+    pub fn seats(&self) -> &[Seat<'v>] {
+        &self.seats
+    }
+
+    /// Shows the usable nodes to `visit`, the least loaded first, then by id, until it breaks off. A node that nobody
+    /// needs is not even looked at.
+    pub fn walk(&mut self, mut visit: impl FnMut(u32, &Seat<'v>) -> ControlFlow<()>) {
+        let Self { view, seats, order, tail, head, by_node } = self;
+        let mut fresh = Vec::new();
+        let mut listed = order.iter().copied().peekable();
+        loop {
+            if head.is_none() {
+                *head = next_usable(view, seats, tail, by_node);
+            }
+            let known = listed.next_if(|place| head.is_none_or(|head| *place < head));
+            let place = match known {
+                Some(place) => place,
+                None => match head.take() {
+                    Some(place) => {
+                        fresh.push(place);
+                        place
+                    }
+                    None => break,
+                },
+            };
+            if visit(place.seat, &seats[place.seat as usize]).is_break() {
+                break;
+            }
+        }
+        order.extend(fresh);
+    }
+
+    /// Looks at every node that was not looked at yet.
+    pub fn complete(&mut self) {
+        loop {
+            self.order.extend(self.head.take());
+            self.head = next_usable(self.view, &mut self.seats, &mut self.tail, &mut self.by_node);
+            if self.head.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The seat of one node; `None` when there is no such node.
+    pub fn find(&mut self, node: NodeId) -> Option<u32> {
+        let Self { view, seats, order, head, by_node, .. } = self;
+        // The one that is asked for may be the head; it must stand in the order before its load changes.
+        order.extend(head.take());
+        let by_node = by_node.get_or_insert_with(|| {
+            seats.iter().enumerate().map(|(number, seat)| (seat.node.id, number as u32)).collect()
+        });
+        if let Some(number) = by_node.get(&node) {
+            return Some(*number);
+        }
+        let place = sit(view, seats, view.node(node)?);
+        by_node.insert(node, place.seat);
+        if seats[place.seat as usize].is_usable() {
+            order.insert(place);
+        }
+        Some(place.seat)
+    }
+
+    /// Puts seats whose load has changed in their new places.
+    pub fn relist(&mut self, numbers: &[u32]) {
+        for &number in numbers {
+            let seat = &mut self.seats[number as usize];
+            if seat.is_moved() {
+                let place = |load| Place { load, node: seat.node.id, seat: number };
+                self.order.remove(&place(seat.listed));
+                self.order.insert(place(seat.load));
+                seat.listed = seat.load;
+            }
+        }
+    }
+}
+
+/// Makes the seat of a node.
+fn sit<'v>(view: &'v Tables, seats: &mut Vec<Seat<'v>>, node: &'v Arc<Node>) -> Place {
+    let seat = Seat::new(view, node);
+    let place = Place { load: seat.load, node: node.id, seat: seats.len() as u32 };
+    seats.push(seat);
+    place
+}
+
+/// Looks at the nodes of the tail until a usable one is found; those that were looked at before are passed over.
+fn next_usable<'v>(
+    view: &'v Tables,
+    seats: &mut Vec<Seat<'v>>,
+    tail: &mut dyn Iterator<Item = NodeId>,
+    by_node: &mut Option<BTreeMap<NodeId, u32>>,
+) -> Option<Place> {
+    for id in tail {
+        if by_node.as_ref().is_some_and(|known| known.contains_key(&id)) {
+            continue;
+        }
+        let Some(node) = view.node(id) else {
+            continue;
+        };
+        let place = sit(view, seats, node);
+        if let Some(known) = by_node {
+            known.insert(id, place.seat);
+        }
+        if seats[place.seat as usize].is_usable() {
+            return Some(place);
+        }
+    }
+    None
+}

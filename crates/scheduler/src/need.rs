@@ -1,0 +1,45 @@
+//! What a task wants of a node: read from its revision once, and shared by the whole group of equal tasks.
+
+use model::{DriverKind, Protocol, Resources, RevisionId, ServiceId, TaskSpec, TaskState};
+use store::Tables;
+
+/// What each task of a group wants of a node.
+pub(crate) struct Need<'v> {
+    /// The service the tasks are of.
+    pub service: ServiceId,
+    /// What they run.
+    pub spec: &'v TaskSpec,
+    /// The sum of what their programs reserve.
+    pub reserve: Resources,
+    /// The drivers of their programs, as [`driver_bit`]s.
+    pub drivers: u32,
+    /// How many host ports they leave open, TCP and UDP.
+    pub open: [u32; 2],
+    /// True when no node holds a task of the service in the view: then nobody's count has to be looked up.
+    pub fresh: bool,
+    /// The turn of the pass in which they are placed; see [`Seat::tasks_of`](crate::field::Seat::tasks_of).
+    pub turn: u32,
+}
+
+/// The protocols in the order of [`Need::open`].
+pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
+
+/// The place of a driver in a set of drivers.
+pub(crate) fn driver_bit(driver: DriverKind) -> u32 {
+    1 << driver as u32
+}
+
+impl<'v> Need<'v> {
+    /// What the tasks of this revision want; `None` when the revision is gone.
+    pub fn of(view: &'v Tables, service: ServiceId, revision: RevisionId, turn: u32) -> Option<Self> {
+        let spec: &TaskSpec = &view.revision(revision)?.task;
+        let drivers = spec.programs.iter().fold(0, |all, program| all | driver_bit(program.driver));
+        let open = PROTOCOLS.map(|protocol| {
+            let open = spec.ports.iter().filter(|port| port.published == 0 && port.protocol == protocol);
+            open.count() as u32
+        });
+        let used = view.service_use(service);
+        let fresh = TaskState::ALL.iter().filter(|state| state.holds_node()).all(|s| used.by_state(*s) == 0);
+        Some(Self { service, spec, reserve: spec.reservation(), drivers, open, fresh, turn })
+    }
+}

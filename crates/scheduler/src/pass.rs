@@ -1,0 +1,294 @@
+//! One pass over everything that waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{Service, Task, TaskId, Unplaced};
+use store::{ChangeSet, Tables};
+
+use crate::field::Field;
+use crate::filter::object;
+use crate::need::Need;
+use crate::ports;
+use crate::reason::{Tally, node_gone};
+use crate::sets::{How, Sets};
+use crate::spread::{candidates, rank_again};
+use crate::turns::{Turn, turns};
+
+/// Bounds of one pass, so that it and what it asks of the log stay short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most tasks that one pass places.
+    pub placements: usize,
+    /// Most tasks to which one pass gives a new reason; a budget of its own, so that impossible tasks keep nobody from
+    /// being placed.
+    pub reasons: usize,
+    /// Most tasks in one change set.
+    pub set: usize,
+}
+
+impl Default for Limits {
+    /// 20,000 placements and as many reasons in a pass (tens of milliseconds), 1,000 in a set (about 100 kB).
+    fn default() -> Self {
+        Self { placements: 20_000, reasons: 20_000, set: 1_000 }
+    }
+}
+
+/// What a pass decided.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Placements {
+    /// The plans, in this order; each is applied or refused by itself.
+    pub sets: Vec<ChangeSet>,
+    /// How many tasks they place.
+    pub placed: usize,
+    /// How many settled tasks were asked for and found no node.
+    pub unplaced: usize,
+    /// True when a limit ended the pass early: run another over the view with these plans laid over.
+    pub more: bool,
+    /// True when tasks or nodes were left alone because changes of them are in flight, which may end without an event
+    /// that is [`relevant`](crate::relevant): run another pass once the next plan is applied or refused.
+    pub held: bool,
+}
+
+/// Finds nodes for the tasks of `view` that wait, or says why there are none.
+///
+/// Services take turns: the highest priority first, then the one with the oldest waiting task, then by id. Within its
+/// turn the tasks that were made for a node come first, then groups of equal tasks (one revision). Every service gets
+/// its turn in every pass, so one that cannot be placed delays none.
+///
+/// A node takes a task when no filter objects; among those that take it, the one with the fewest tasks of the service
+/// comes first, then the one with the fewest tasks in all, then the smallest id. Reasons are found when all turns are
+/// over, so that they are true of what the pass leaves behind, and a pass over the same state finds the same.
+/// A task gets a reason only when it differs from the one it has.
+///
+/// What is in flight is left alone: tasks, because their version is not known; nodes likewise, though what they hold is
+/// counted with everything in flight. A group that only such a node would take waits without a reason.
+///
+/// Cost: O(waiting) to collect. A group costs the nodes it looks at, in the order of their load, until there are as many
+/// without a task of its service as it has tasks, otherwise all nodes; then O(log nodes) a placement. An impossible group costs all
+/// nodes twice, about 10 ns each. So a pass costs at most O(waiting + groups x nodes + placements x log nodes), and one
+/// that places a few tasks on empty nodes O(log nodes). Which events are worth a pass says [`relevant`](crate::relevant).
+pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
+    let waiting = turns(view);
+    let mut pass = Pass {
+        view,
+        limits,
+        field: Field::new(view),
+        sets: Sets::new(limits.set),
+        left: Vec::new(),
+        touched: Vec::new(),
+        turn: 0,
+        out: Placements { held: waiting.held, ..Placements::default() },
+    };
+    for turn in &waiting.turns {
+        if pass.budget() == 0 {
+            pass.out.more = true;
+            break;
+        }
+        pass.take_turn(turn);
+    }
+    pass.give_reasons();
+    Placements { sets: pass.sets.finish(), ..pass.out }
+}
+
+struct Pass<'v, 'l> {
+    view: &'v Tables,
+    limits: &'l Limits,
+    field: Field<'v>,
+    sets: Sets,
+    left: Vec<Left<'v>>,
+    /// Seats that took a task of the group at hand.
+    touched: Vec<u32>,
+    /// Counts the turns, from 1.
+    turn: u32,
+    out: Placements,
+}
+
+/// Tasks that found no node.
+struct Left<'v> {
+    service: &'v Arc<Service>,
+    need: Need<'v>,
+    tasks: Vec<&'v Arc<Task>>,
+    /// Where the turn placed tasks of the service, and how many; only kept when the spec limits them.
+    taken: Vec<(u32, u32)>,
+}
+
+/// A way to place equal tasks of a service; returns those that found no node.
+type Place<'v, P> = fn(&mut P, &Service, &Need<'v>, &[&'v Arc<Task>]) -> Vec<&'v Arc<Task>>;
+
+impl<'v> Pass<'v, '_> {
+    /// How many more tasks may be placed.
+    fn budget(&self) -> usize {
+        self.limits.placements.max(1) - self.out.placed
+    }
+
+    fn take_turn(&mut self, turn: &Turn<'v>) {
+        self.turn += 1;
+        let first_left = self.left.len();
+        let mut seats = Vec::new();
+        for tasks in turn.preassigned.chunk_by(|a, b| a.revision == b.revision) {
+            self.take_part(turn.service, tasks, &mut seats, Self::confirm);
+        }
+        for tasks in &turn.groups {
+            self.take_part(turn.service, tasks, &mut seats, Self::spread);
+        }
+        self.remember_taken(first_left, seats);
+    }
+
+    /// Places a part of a turn: equal tasks, of which at least one.
+    fn take_part(
+        &mut self,
+        service: &'v Arc<Service>,
+        tasks: &[&'v Arc<Task>],
+        seats: &mut Vec<u32>,
+        place: Place<'v, Self>,
+    ) {
+        let Some(need) = Need::of(self.view, service.id, tasks[0].revision, self.turn) else {
+            return;
+        };
+        let left = place(self, service, &need, tasks);
+        self.sets.end_note(service);
+        self.field.relist(&self.touched);
+        seats.append(&mut self.touched);
+        if !left.is_empty() {
+            self.out.unplaced += left.len();
+            self.left.push(Left { service, need, tasks: left, taken: Vec::new() });
+        }
+    }
+
+    /// Confirms tasks on the nodes they were made for.
+    fn confirm(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> Vec<&'v Arc<Task>> {
+        let mut left = Vec::new();
+        for task in tasks {
+            let seat = task.node.and_then(|node| self.field.find(node));
+            match seat.filter(|seat| object(self.field.seat(*seat), need).is_none()) {
+                Some(seat) if !self.field.seat(seat).settled => self.out.held = true,
+                Some(_) if self.budget() == 0 => self.out.more = true,
+                Some(seat) => self.assign(service, need, task, seat, How::Confirmed),
+                None => left.push(*task),
+            }
+        }
+        left
+    }
+
+    /// Spreads equal tasks over the nodes that take them.
+    fn spread(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> Vec<&'v Arc<Task>> {
+        // What found no node before will hardly find one now, and to know that, no order is needed.
+        if tasks[0].unplaced.is_some() {
+            self.field.complete();
+            if self.field.seats().iter().all(|seat| object(seat, need).is_some()) {
+                return tasks.to_vec();
+            }
+        }
+        let allowed = tasks.len().min(self.budget());
+        if allowed == 0 {
+            self.out.more = true;
+            return Vec::new();
+        }
+        let mut found = candidates(&mut self.field, need, allowed);
+        for (placed, task) in tasks[..allowed].iter().enumerate() {
+            let took = found.take_best(|rank| {
+                let how = How::Spread { of_service: rank.of_service };
+                self.assign(service, need, task, rank.seat, how);
+                rank_again(rank.seat, self.field.seat(rank.seat), need)
+            });
+            if !took {
+                // The others are equal, so they find none either.
+                return tasks[placed..].to_vec();
+            }
+        }
+        self.out.more |= allowed < tasks.len();
+        Vec::new()
+    }
+
+    /// Places a task on a seat that takes it.
+    fn assign(&mut self, service: &Service, need: &Need<'v>, task: &Task, number: u32, how: How) {
+        let seat = self.field.seat_mut(number);
+        let ports = ports::choose(seat, &need.spec.ports, task.id)
+            .expect("the filter for host ports has just found enough of them");
+        if !seat.is_moved() {
+            self.touched.push(number);
+        }
+        seat.take(need, task.id, &ports);
+        self.sets.assign(service, task, seat, how, ports);
+        self.out.placed += 1;
+    }
+
+    /// Keeps for the tasks left by a turn how many tasks of the service it placed on which node.
+    fn remember_taken(&mut self, first_left: usize, mut seats: Vec<u32>) {
+        let turn = self.turn;
+        seats.sort_unstable();
+        seats.dedup();
+        for left in &mut self.left[first_left..] {
+            if left.need.spec.placement.max_replicas > 0 {
+                let taken = seats.iter().map(|seat| (*seat, self.field.seat(*seat).taken_in(turn)));
+                left.taken = taken.collect();
+            }
+        }
+    }
+
+    /// Says of each task that found no node why, if that is news.
+    fn give_reasons(&mut self) {
+        self.sets.begin_reasons();
+        let mut budget = self.limits.reasons.max(1);
+        if !self.left.is_empty() {
+            self.field.complete();
+        }
+        for left in std::mem::take(&mut self.left) {
+            for (seat, taken) in &left.taken {
+                self.field.seat_mut(*seat).recall(left.need.turn, *taken);
+            }
+            let (alone, free): (Vec<_>, Vec<_>) =
+                left.tasks.iter().copied().partition(|task| task.node.is_some());
+            if !free.is_empty() {
+                let mut tally = Tally::new(&left.need);
+                self.field.seats().iter().for_each(|seat| tally.ask(seat));
+                if tally.takers() > 0 {
+                    // Only nodes in flight would take it: the order of turns lets nothing be freed in a pass.
+                    self.out.held = true;
+                } else {
+                    self.explain(left.service, &free, tally.unplaced(self.view), &mut budget);
+                }
+            }
+            for (why, tasks) in self.reasons_of_preassigned(&left.need, &alone) {
+                self.explain(left.service, &tasks, why, &mut budget);
+            }
+        }
+    }
+
+    /// The reasons of tasks that were made for nodes, with the tasks of each; by the text.
+    fn reasons_of_preassigned(
+        &mut self,
+        need: &Need<'v>,
+        tasks: &[&'v Arc<Task>],
+    ) -> Vec<(Unplaced, Vec<&'v Arc<Task>>)> {
+        let mut reasons: BTreeMap<String, (Unplaced, Vec<&'v Arc<Task>>)> = BTreeMap::new();
+        for task in tasks {
+            let why = match task.node.and_then(|node| self.field.find(node)) {
+                Some(seat) => {
+                    let mut tally = Tally::new(need);
+                    tally.ask(self.field.seat(seat));
+                    tally.unplaced(self.view)
+                }
+                None => node_gone(),
+            };
+            reasons.entry(why.to_string()).or_insert_with(|| (why, Vec::new())).1.push(*task);
+        }
+        reasons.into_values().collect()
+    }
+
+    /// Adds the reason for those of the tasks that have another one or none, within the budget.
+    fn explain(&mut self, service: &Service, tasks: &[&Arc<Task>], why: Unplaced, budget: &mut usize) {
+        let why = Arc::new(why);
+        let news = tasks.iter().filter(|task| task.unplaced.as_ref() != Some(&why));
+        let news: Vec<&Arc<Task>> = news.copied().collect();
+        let allowed = news.len().min(*budget);
+        self.out.more |= allowed < news.len();
+        *budget -= allowed;
+        for part in news[..allowed].chunks(self.limits.set.max(1)) {
+            let first_time = part.iter().filter(|task| task.unplaced.is_none()).count();
+            let ids: Vec<TaskId> = part.iter().map(|task| task.id).collect();
+            self.sets.explain(service, ids, first_time, &why);
+        }
+    }
+}

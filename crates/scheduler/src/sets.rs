@@ -1,0 +1,174 @@
+//! Placements and reasons as change sets of bounded size.
+
+use std::sync::Arc;
+
+use model::{BoundPort, Rule, Service, Task, TaskId, Unplaced, Version};
+use store::{Change, ChangeSet, Guard, ObjectId};
+
+use crate::field::Seat;
+
+/// The change sets of a pass as they grow.
+///
+/// A set of placements has a guard on each task (it still waits as it was seen) and on each node (it still has the
+/// labels, the size and the readiness that were seen). Room on a node needs no guard: only the scheduler takes any, and
+/// it sees what it has in flight.
+pub(crate) struct Sets {
+    /// Most placements in one set.
+    limit: usize,
+    done: Vec<ChangeSet>,
+    open: ChangeSet,
+    /// Placements in the open set.
+    assigns: usize,
+    /// The number of the open set, from 1.
+    number: u32,
+    note: Note,
+    /// How many notes were begun.
+    notes: u32,
+}
+
+/// How a node came to be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By the spread, while it held so many tasks of the service.
+    Spread {
+        /// Tasks of the service there, the placed one not counted.
+        of_service: u32,
+    },
+    /// The task was made for it.
+    Confirmed,
+}
+
+/// What the open set says of the tasks that are being placed: all of one service, all chosen in one way.
+#[derive(Default)]
+struct Note {
+    tasks: usize,
+    nodes: usize,
+    first: Option<First>,
+}
+
+/// The first placement of a note; in case it stays the only one, the note is about it.
+struct First {
+    task: TaskId,
+    hostname: Arc<str>,
+    how: How,
+    /// Tasks of the node in all, the placed one not counted.
+    load: u32,
+}
+
+impl Sets {
+    /// No sets yet, of at most `limit` placements each.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit: limit.max(1),
+            done: Vec::new(),
+            open: ChangeSet::default(),
+            assigns: 0,
+            number: 1,
+            note: Note::default(),
+            notes: 1,
+        }
+    }
+
+    /// Adds a placement on a node, which has just taken the task. A group ends with [`end_note`](Self::end_note).
+    pub fn assign(
+        &mut self,
+        service: &Service,
+        task: &Task,
+        seat: &mut Seat,
+        how: How,
+        ports: Box<[BoundPort]>,
+    ) {
+        if self.assigns == self.limit {
+            self.end_note(service);
+            self.close();
+        }
+        if seat.guarded_in != self.number {
+            seat.guarded_in = self.number;
+            self.guard(ObjectId::Node(seat.node.id), seat.node.meta.modified);
+        }
+        self.guard(ObjectId::Task(task.id), task.modified);
+        self.open.changes.push(Change::AssignTask { task: task.id, node: seat.node.id, ports });
+        self.assigns += 1;
+        self.note.tasks += 1;
+        if seat.noted_in != self.notes {
+            seat.noted_in = self.notes;
+            self.note.nodes += 1;
+        }
+        if self.note.first.is_none() {
+            let hostname = Arc::clone(&seat.node.description.hostname);
+            self.note.first = Some(First { task: task.id, hostname, how, load: seat.load.saturating_sub(1) });
+        }
+    }
+
+    /// Each object is guarded once in a set, so there is no need to look for an equal guard.
+    fn guard(&mut self, object: ObjectId, version: Version) {
+        self.open.guards.push(Guard { object, version });
+    }
+
+    /// Says in the open set what it does for the tasks that were placed since the last note.
+    pub fn end_note(&mut self, service: &Service) {
+        let Note { tasks, nodes, first } = std::mem::take(&mut self.note);
+        self.notes += 1;
+        let Some(First { task, hostname, how, load }) = first else {
+            return;
+        };
+        let text = match (how, tasks) {
+            (How::Spread { of_service }, 1) => format!(
+                "placed on {hostname}: fewest tasks of the service ({of_service}), then fewest tasks in all ({load})"
+            ),
+            (How::Spread { .. }, _) => {
+                let nodes = counted(nodes, "node", "nodes");
+                format!("{tasks} tasks placed on {nodes}, fewest tasks of the service first")
+            }
+            (How::Confirmed, 1) => format!("placed on {hostname}, for which it was made"),
+            (How::Confirmed, _) => {
+                let nodes = counted(nodes, "node", "nodes");
+                format!("{tasks} tasks placed on {nodes}, each on the one for which it was made")
+            }
+        };
+        self.decide(service, Rule::Placed, (tasks == 1).then_some(task), text);
+    }
+
+    fn decide(&mut self, service: &Service, rule: Rule, task: Option<TaskId>, text: String) {
+        self.open.changes.push(Change::Decide { service: service.id, rule, task, text: text.into() });
+    }
+
+    fn close(&mut self) {
+        if !self.open.changes.is_empty() {
+            self.done.push(std::mem::take(&mut self.open));
+        }
+        self.assigns = 0;
+        self.number += 1;
+    }
+
+    /// Ends the sets of placements; the sets of reasons follow. They have no guards: a reason for a task that is gone or
+    /// was placed is passed over, and must not take those for other tasks with it.
+    pub fn begin_reasons(&mut self) {
+        self.close();
+    }
+
+    /// Adds a reason for tasks, at most as many as one set may have; `first_time` of them had none before.
+    pub fn explain(&mut self, service: &Service, tasks: Vec<TaskId>, first_time: usize, why: &Arc<Unplaced>) {
+        if self.assigns + tasks.len() > self.limit {
+            self.close();
+        }
+        self.assigns += tasks.len();
+        let only = (first_time == 1 && tasks.len() == 1).then(|| tasks[0]);
+        self.open.changes.push(Change::ExplainTasks { tasks, unplaced: Some(Arc::clone(why)) });
+        if first_time > 0 {
+            let wait = counted(first_time, "task waits", "tasks wait");
+            self.decide(service, Rule::Unplaced, only, format!("{wait}: {why}"));
+        }
+    }
+
+    /// The finished sets.
+    pub fn finish(mut self) -> Vec<ChangeSet> {
+        self.close();
+        self.done
+    }
+}
+
+/// A number with its noun.
+pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

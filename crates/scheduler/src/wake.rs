@@ -1,0 +1,24 @@
+//! Which events are worth a pass.
+
+use store::{Action, Event, Object};
+
+/// True when an event can change what the scheduler would answer: then a pass is due.
+///
+/// - A node: always; it may have come, gone, changed its labels, drivers or size.
+/// - A task: when it is made and waits; when it has a node and has ended, for then it gave back what it held.
+///
+/// A task that was assigned or moves on takes room and never makes any, so it cannot help one that waits. A task that is
+/// deleted held nothing any more. That a waiting task was explained, or is wanted sooner or later, changes no answer;
+/// a pass that had to leave such a task alone because the change was in flight says so
+/// ([`Placements::held`](crate::Placements::held)). Events of services bring events of their tasks.
+pub fn relevant(event: &Event) -> bool {
+    match &event.object {
+        Object::Node(_) => true,
+        Object::Task(task) => match event.action {
+            Action::Created => task.waits_for_node(),
+            Action::Updated => task.node.is_some() && task.status.state.is_ended(),
+            Action::Deleted => false,
+        },
+        Object::Cluster(_) | Object::Namespace(_) | Object::Job(_) | Object::Service(_) => false,
+    }
+}
