@@ -28,6 +28,8 @@ pub const REPLICAS: u64 = 10_000_000;
 pub const SPEC_BYTES: usize = 1024 * 1024;
 /// Most services in one stack.
 pub const STACK_SERVICES: usize = 1000;
+/// Most bytes that the specs of one stack's services have together, so that a deployment is one change set.
+pub const STACK_BYTES: usize = 8 * 1024 * 1024;
 /// Longest id of a task on the wire between manager and agent, in bytes.
 pub const WIRE_ID_LEN: usize = 64;
 /// Longest message kept in a status, in bytes; longer ones are clipped.
@@ -38,6 +40,8 @@ pub const EVENTS_KEPT: usize = 65_536;
 pub const DECISIONS_KEPT: usize = 16;
 /// Ended tasks kept for each slot, as SwarmKit's task history retention limit.
 pub const HISTORY_KEPT: usize = 5;
+/// Most attempts of a replace policy that has a limit: each slot keeps that many ended tasks, to count them by.
+pub const ATTEMPTS: u32 = 1000;
 /// First host port handed out when a spec leaves it open.
 pub const DYNAMIC_PORT_FIRST: u16 = 20_000;
 /// Last host port handed out when a spec leaves it open.

@@ -111,6 +111,9 @@ fn check_task_spec(spec: &TaskSpec) -> Check {
     }
     check_span("restart_policy.delay", spec.replace.delay)?;
     check_span("restart_policy.window", spec.replace.window)?;
+    ensure(spec.replace.max_attempts <= limits::ATTEMPTS, "restart_policy.max_attempts", || {
+        format!("{} attempts are more than {}; 0 means no limit", spec.replace.max_attempts, limits::ATTEMPTS)
+    })?;
     ensure(spec.placement.constraints.len() <= limits::CONSTRAINTS, "placement.constraints", || {
         format!("{} constraints are more than {}", spec.placement.constraints.len(), limits::CONSTRAINTS)
     })?;
@@ -287,6 +290,7 @@ mod tests {
             (|s| s.task.programs[0].limits.memory = 1, "resources.limits.memory"),
             (|s| s.task.programs[0].stop_grace = Span(-1), "stop_grace_period"),
             (|s| s.task.replace.delay = Span(-1), "restart_policy.delay"),
+            (|s| s.task.replace.max_attempts = limits::ATTEMPTS + 1, "restart_policy.max_attempts"),
         ];
         for (change, field) in cases {
             let mut changed = spec();

@@ -1,9 +1,62 @@
 //! What is kept of tasks that have ended.
+//!
+//! In each slot the newest `Cluster.history` ended tasks are kept, and besides them whatever the replace policy still counts: as
+//! many ends of the current revision as decide that its attempts are used up. In a slot that nothing fills the newest
+//! task is always kept: it is the only memory of why the slot is empty. A task that has not ended is never deleted here.
 
-use model::limits;
+use std::collections::BTreeSet;
+
+use model::{Desired, Task, TaskId, limits};
 use store::Tables;
+
+use crate::plan::Draft;
+use crate::removal::holds_nothing;
+use crate::replace;
+use crate::wanted::Wanted;
 
 /// How many ended tasks of a slot are kept.
 pub(crate) fn kept(view: &Tables) -> usize {
     view.cluster().map_or(limits::HISTORY_KEPT, |c| c.history as usize)
+}
+
+/// Deletes what is beyond that. `tasks` are those of one slot, oldest first.
+pub(crate) fn trim(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+    let kept = kept(draft.view);
+    let ended: Vec<&Task> =
+        tasks.iter().copied().filter(|t| t.status.state.is_ended() && t.desired != Desired::Remove).collect();
+    let surplus = ended.len().saturating_sub(kept);
+    if surplus == 0 {
+        return;
+    }
+    let needed = still_needed(wanted, tasks);
+    for task in ended[..surplus].iter().filter(|t| !needed.contains(&t.id)) {
+        if !draft.has_room() {
+            return;
+        }
+        draft.delete(task);
+    }
+}
+
+fn still_needed(wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<TaskId> {
+    let counted = replace::counted(tasks, wanted.service.revision);
+    let mut needed: BTreeSet<TaskId> =
+        counted.take(replace::to_keep(&wanted.spec.replace)).map(|t| t.id).collect();
+    if !tasks.iter().any(|t| t.fills_slot()) {
+        needed.extend(tasks.iter().rev().find(|t| t.desired != Desired::Remove).map(|t| t.id));
+    }
+    needed
+}
+
+/// Takes the last step of tasks that were told to go and hold nothing any more: those to be forgotten, and those that were
+/// told to end before any agent had them. True for each task that is still there.
+pub(crate) fn sweep(draft: &mut Draft<'_, '_>, task: &Task) -> bool {
+    let over = match task.desired {
+        Desired::Remove => holds_nothing(task),
+        Desired::Shutdown => holds_nothing(task) && !task.status.state.is_ended(),
+        Desired::Ready | Desired::Running | Desired::Complete => false,
+    };
+    if over && draft.has_room() {
+        draft.delete(task);
+    }
+    !over
 }

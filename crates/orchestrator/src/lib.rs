@@ -9,17 +9,30 @@
 
 #![forbid(unsafe_code)]
 
+mod global;
 mod history;
 mod key;
+mod node;
 mod plan;
+mod removal;
+mod replace;
+mod replicated;
+mod service;
+mod slot;
+mod update;
+mod wanted;
 
 pub use key::{Key, all_keys, keys_of};
 pub use plan::{Cx, PLAN_OBJECTS, Plan};
 
 /// Compares what a key wants with what the snapshot has.
 pub fn reconcile(view: &store::Tables, key: Key, cx: &mut Cx<'_>) -> Plan {
-    let draft = plan::Draft::new(view, cx);
+    let mut draft = plan::Draft::new(view, cx);
     match key {
-        Key::Service(_) | Key::Slot(..) | Key::Node(_) | Key::NodeService(..) => draft.finish(),
+        Key::Service(id) => service::reconcile(&mut draft, id),
+        Key::Slot(service, n) => slot::reconcile(&mut draft, service, model::Slot::Number(n)),
+        Key::Node(id) => node::reconcile(&mut draft, id),
+        Key::NodeService(node, service) => slot::reconcile(&mut draft, service, model::Slot::Node(node)),
     }
+    draft.finish()
 }

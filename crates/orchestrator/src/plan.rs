@@ -1,13 +1,13 @@
 //! What a reconciler is given besides the snapshot, what it returns, and how a plan grows under its limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{Desired, Id, NodeId, RevisionId, Rule, Service, ServiceId, Slot, Task, TaskId, Time};
 use store::{Change, ChangeSet, ObjectId, Tables};
 
-/// Most objects that one plan makes, changes or deletes. The key of a plan that reaches it is reconciled again once the
-/// plan is applied. Large enough that a log entry costs little a task, small enough that no other key waits long.
+/// So many objects one plan makes, changes or deletes; the slot at which it gets there is still finished. The key of such a
+/// plan is reconciled again once the plan is applied. Large enough that a log entry costs little a task, small enough that no other key waits long.
 pub const PLAN_OBJECTS: usize = 500;
 
 /// What a reconciler may use besides the snapshot: a clock that stands still, and fresh identities.
@@ -52,6 +52,8 @@ pub(crate) struct Draft<'a, 'c> {
     more: bool,
     notes: Vec<Note>,
     counts: BTreeMap<Counted, Count>,
+    created: BTreeMap<ServiceId, usize>,
+    touched: BTreeSet<(ServiceId, Slot)>,
 }
 
 struct Note {
@@ -89,6 +91,8 @@ impl<'a, 'c> Draft<'a, 'c> {
             more: false,
             notes: Vec::new(),
             counts: BTreeMap::new(),
+            created: BTreeMap::new(),
+            touched: BTreeSet::new(),
         }
     }
 
@@ -125,6 +129,8 @@ impl<'a, 'c> Draft<'a, 'c> {
             Slot::Number(_) => None,
         };
         self.guard_service(service.id);
+        *self.created.entry(service.id).or_default() += 1;
+        self.touched.insert((service.id, slot));
         self.push(Change::CreateTask {
             id,
             service: service.id,
@@ -138,10 +144,12 @@ impl<'a, 'c> Draft<'a, 'c> {
     }
 
     pub(crate) fn direct(&mut self, task: &Task, desired: Desired) {
+        self.touch(task);
         self.push(Change::DirectTask { task: task.id, desired });
     }
 
     pub(crate) fn orphan(&mut self, task: &Task, message: Arc<str>) {
+        self.touch(task);
         self.push(Change::EndTask { task: task.id, state: model::TaskState::Orphaned, message });
     }
 
@@ -150,12 +158,27 @@ impl<'a, 'c> Draft<'a, 'c> {
         if !task.status.state.is_ended() {
             self.set.guard(ObjectId::Task(task.id), task.modified);
         }
+        self.touch(task);
         self.push(Change::DeleteTask(task.id));
+    }
+
+    /// True when this plan already does something to the slot.
+    pub(crate) fn has_touched(&self, service: ServiceId, slot: Slot) -> bool {
+        self.touched.contains(&(service, slot))
+    }
+
+    fn touch(&mut self, task: &Task) {
+        self.touched.insert((task.service, task.slot));
     }
 
     fn push(&mut self, change: Change) {
         self.objects += 1;
         self.set.changes.push(change);
+    }
+
+    /// How many tasks of a service this plan makes so far.
+    pub(crate) fn created_for(&self, service: ServiceId) -> usize {
+        self.created.get(&service).copied().unwrap_or(0)
     }
 
     /// Keeps a decision about one task.
@@ -179,7 +202,9 @@ impl<'a, 'c> Draft<'a, 'c> {
     }
 
     pub(crate) fn finish(mut self) -> Plan {
-        if !self.set.changes.is_empty() {
+        if self.set.changes.is_empty() {
+            self.set.guards.clear();
+        } else {
             self.write_notes();
         }
         Plan { set: self.set, wake_at: self.wake_at, more: self.more }

@@ -1,0 +1,277 @@
+//! One slot: the room in which tasks are replaced. Costs the tasks of that slot and nothing else.
+//!
+//! How a slot is read. A task *fills* it while it is wanted and has not ended. What an ended task's desired state says:
+//!
+//! | desired | meaning |
+//! | --- | --- |
+//! | `Ready`, `Running` | it ended and nobody has decided about it yet; or (beside a newer task) never will |
+//! | `Complete` | it ended, and its policy does not replace it: the slot stays empty for this revision |
+//! | `Shutdown` | another took its place, or it was taken off its node: it has no say any more |
+//! | `Remove` | it is to be forgotten, and nothing is concluded from it |
+//!
+//! Two tasks of a slot never run at once by intent: while an old one may still run, the new one is made `Ready` and waits,
+//! for one minute at most. A node that is down is not waited for.
+
+use model::{Desired, Rule, Slot, Span, Task, TaskState, Time};
+
+use crate::history;
+use crate::plan::{Draft, number_of};
+use crate::removal;
+use crate::replace::{self, Verdict};
+use crate::wanted::{self, Found, Place, Wanted};
+
+/// How long a new task waits for the old one of its slot to end. SwarmKit's constant.
+const OLD_TASK_PATIENCE: Span = Span::from_secs(60);
+
+/// Longest part of a task's message that is repeated in a decision, in characters.
+const QUOTED: usize = 200;
+
+/// Reconciles a slot of whatever is found under the service's id.
+pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, service: model::ServiceId, slot: Slot) {
+    match wanted::find(draft.view, service) {
+        Found::LeaveAlone => {}
+        Found::Here(wanted) => reconcile_wanted(draft, &wanted, slot),
+        Found::Gone => {
+            for task in draft.view.tasks_of_slot(service, slot) {
+                if !draft.has_room() {
+                    return;
+                }
+                if removal::remove(draft, task) {
+                    draft.guard_service(service);
+                }
+            }
+        }
+    }
+}
+
+/// Reconciles a slot of a service that is there.
+pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot) {
+    let view = draft.view;
+    let mut tasks: Vec<&Task> = view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
+    if tasks.iter().any(|t| !view.is_settled(t.modified)) {
+        return;
+    }
+    tasks.retain(|t| history::sweep(draft, t));
+    match wanted.place(slot) {
+        Place::LeaveAlone => return,
+        Place::Unwanted(why) => return empty_out(draft, wanted, &tasks, &why),
+        Place::Away(why) => give_up_all(draft, &tasks, &why),
+        Place::Kept => {
+            keep_one(draft, wanted, &tasks);
+        }
+        Place::Wanted => tend(draft, wanted, slot, &tasks),
+    }
+    history::trim(draft, wanted, &tasks);
+}
+
+/// A slot that has no place: everything in it goes.
+fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], why: &str) {
+    for task in tasks {
+        if !draft.has_room() {
+            return;
+        }
+        if !removal::remove(draft, task) {
+            continue;
+        }
+        draft.guard_service(wanted.id());
+        if task.fills_slot() {
+            let global = wanted.service.mode.is_global();
+            let rule = if global { Rule::GlobalRemove } else { Rule::ScaleDown };
+            draft.count(task.id, task.service, rule, format!("removed: {why}"));
+        }
+    }
+}
+
+fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
+    for task in tasks.iter().filter(|t| t.fills_slot()) {
+        give_up(draft, task, why);
+    }
+}
+
+/// Takes a task off a node that cannot keep it.
+fn give_up(draft: &mut Draft<'_, '_>, task: &Task, why: &str) {
+    if let Some(node) = task.node {
+        draft.guard_node(node);
+    }
+    draft.count(task.id, task.service, Rule::NodeLost, format!("given up: {why}"));
+    removal::stop(draft, task);
+}
+
+/// A slot that shall be filled by one task.
+fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
+    let mut lost = Vec::new();
+    let mut staying = Vec::with_capacity(1);
+    for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
+        match (slot, wanted.loss(task)) {
+            (Slot::Number(_), Some(why)) => lost.push((task, why)),
+            _ => staying.push(task),
+        }
+    }
+    let settled = |task: &Task| {
+        let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
+        wanted.view.is_settled(version)
+    };
+    if lost.iter().any(|(task, _)| !settled(task)) {
+        // What becomes of the node is in flight; its own event looks at all its tasks.
+        return;
+    }
+    for (task, why) in &lost {
+        give_up(draft, task, why);
+    }
+    if !staying.is_empty() {
+        keep_one(draft, wanted, tasks_without(tasks, &lost).as_slice());
+    } else if lost.is_empty() {
+        refill(draft, wanted, slot, tasks);
+    } else {
+        // A delay that the lost task was waiting for still holds for the next one.
+        let same = |t: &&(&Task, String)| t.0.revision == wanted.service.revision;
+        let start_after = lost.iter().filter(same).filter_map(|(task, _)| task.start_after).max();
+        start(draft, wanted, slot, tasks, start_after);
+    }
+}
+
+fn tasks_without<'t>(tasks: &[&'t Task], lost: &[(&Task, String)]) -> Vec<&'t Task> {
+    tasks.iter().copied().filter(|t| !lost.iter().any(|(l, _)| l.id == t.id)).collect()
+}
+
+/// A filled slot: one task stays, and runs when its time has come.
+fn keep_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+    let filling = || tasks.iter().copied().filter(|t| t.fills_slot());
+    let Some(kept) = filling().max_by(|a, b| standing(wanted, a).cmp(&standing(wanted, b))) else { return };
+    for double in filling().filter(|t| t.id != kept.id) {
+        if !draft.has_room() {
+            return;
+        }
+        let text = format!("{} was filled twice; the task that came furthest stays", name(draft, double));
+        draft.note(double, Rule::Duplicate, text);
+        removal::remove(draft, double);
+    }
+    release(draft, kept, tasks);
+}
+
+/// Of two tasks that fill a slot the greater one stays: the one that came furthest; then one of the service's revision; then
+/// the one that has been there longest; then the older one by index; then the lower id.
+fn standing(wanted: &Wanted<'_>, task: &Task) -> impl Ord + use<> {
+    use std::cmp::Reverse;
+    let current = task.revision == wanted.service.revision;
+    let since = Reverse(task.status.applied_at);
+    (task.status.state, task.desired, current, since, Reverse(task.created), Reverse(task.id))
+}
+
+/// Lets a task run that waits for its delay or for the end of the one before it.
+fn release(draft: &mut Draft<'_, '_>, task: &Task, tasks: &[&Task]) {
+    if task.desired != Desired::Ready {
+        return;
+    }
+    let due = task.start_after.unwrap_or(task.created_at);
+    if draft.now < due {
+        return draft.wake(due);
+    }
+    let patience = task.created_at + OLD_TASK_PATIENCE;
+    let view = draft.view;
+    let old_runs = tasks.iter().any(|t| t.id != task.id && wanted::may_run(view, t));
+    if old_runs && draft.now < patience {
+        return draft.wake(patience);
+    }
+    if due > task.created_at {
+        let delay = view.revision(task.revision).map_or(Span::ZERO, |r| r.task.replace.delay);
+        let text = format!("{}: the delay of {delay} has passed", name(draft, task));
+        draft.note(task, Rule::StartDelayed, text);
+    }
+    draft.direct(task, Desired::Running);
+}
+
+/// A slot that nothing fills: what stands in it decides.
+fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
+    let newest = tasks.iter().rev().copied().find(|t| t.desired != Desired::Remove);
+    let Some(newest) = newest.filter(|t| t.desired < Desired::Shutdown) else {
+        return begin(draft, wanted, slot, tasks);
+    };
+    if newest.status.state == TaskState::Orphaned {
+        // It did not end by itself: neither condition nor delay, and nothing is counted.
+        let id = start(draft, wanted, slot, tasks, None);
+        return draft.count(id, wanted.id(), Rule::NodeLost, "created for tasks whose node is gone".into());
+    }
+    if newest.revision != wanted.service.revision {
+        // Whatever its own policy said: this is another spec, which has had no attempt yet.
+        let id = start(draft, wanted, slot, tasks, None);
+        let number = number_of(draft.view, wanted.service.revision);
+        let rest = format!("created: revision {number} takes the place of what ended under an older one");
+        return draft.count_once(id, wanted.id(), Rule::Update, rest);
+    }
+    if newest.desired == Desired::Complete {
+        return;
+    }
+    let policy = &wanted.spec.replace;
+    match replace::decide(policy, newest, replace::counted(tasks, wanted.service.revision)) {
+        Verdict::From(at) => {
+            let text =
+                format!("{}: {}; replaced{}", name(draft, newest), replace::ending(newest), after(policy));
+            draft.note(newest, Rule::Replace, text + &waiting_update(wanted, newest));
+            start(draft, wanted, slot, tasks, Some(at));
+        }
+        Verdict::Never(reason) => {
+            let how = replace::ending(newest) + &quoted(newest);
+            let why = replace::why_not(policy, reason);
+            let text = format!("{}: {how}; not replaced: {why}", name(draft, newest));
+            draft.note(newest, Rule::NotReplaced, text + &waiting_update(wanted, newest));
+            draft.direct(newest, Desired::Complete);
+        }
+    }
+}
+
+/// The first task of a slot, or the first since its node came back.
+fn begin(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
+    let id = start(draft, wanted, slot, tasks, None);
+    let (rule, rest) = match wanted.service.mode {
+        model::Mode::Replicated { replicas } => {
+            (Rule::ScaleUp, format!("created: replicas {replicas}, filled {}", wanted.used().filled()))
+        }
+        _ => (Rule::GlobalAdd, "created: one for each node that complies".into()),
+    };
+    draft.count_once(id, wanted.id(), rule, rest);
+}
+
+/// Makes the next task of a slot, to run from `from` on and once nothing of the slot runs any more. Ended tasks in whose
+/// place it comes have no say any more.
+pub(crate) fn start(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    slot: Slot,
+    tasks: &[&Task],
+    from: Option<Time>,
+) -> model::TaskId {
+    for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
+        draft.direct(task, Desired::Shutdown);
+    }
+    let delayed = from.filter(|at| *at > draft.now);
+    let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
+    let start_after = delayed.or(old_runs.then_some(draft.now));
+    draft.create(wanted.service, slot, start_after)
+}
+
+fn name(draft: &Draft<'_, '_>, task: &Task) -> String {
+    wanted::slot_name(draft.view, task.slot)
+}
+
+fn after(policy: &model::ReplacePolicy) -> String {
+    if policy.delay > Span::ZERO { format!(" after {}", policy.delay) } else { String::new() }
+}
+
+/// What the agent said, where there is something to add.
+fn quoted(task: &Task) -> String {
+    match &task.status.message {
+        Some(message) if !message.is_empty() => {
+            format!(" ({})", message.chars().take(QUOTED).collect::<String>())
+        }
+        _ => String::new(),
+    }
+}
+
+/// An update stands still while its revision fails; the same sentence says so.
+fn waiting_update(wanted: &Wanted<'_>, task: &Task) -> String {
+    if task.status.state == TaskState::Complete || !wanted.is_outdated() {
+        return String::new();
+    }
+    format!("; the update to revision {} waits", number_of(wanted.view, task.revision))
+}

@@ -1,0 +1,154 @@
+//! What is wanted: a service as the reconcilers read it, whether a slot has its place, and whether a task may stay where
+//! it is. Nothing here changes anything.
+
+use std::sync::Arc;
+
+use model::{Availability, Constraint, Mode, Node, NodeState, Service, ServiceId, Slot, Task, TaskSpec};
+use store::{ServiceUse, Tables};
+
+/// What the snapshot has under a service's id.
+pub(crate) enum Found<'a> {
+    /// It was removed, or never was: nothing of it is wanted.
+    Gone,
+    /// It is in flight, or its mode is none that is kept here: leave it alone.
+    LeaveAlone,
+    /// Here it is.
+    Here(Wanted<'a>),
+}
+
+/// A service with the spec that its tasks shall have.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) view: &'a Tables,
+    pub(crate) service: &'a Service,
+    pub(crate) spec: &'a TaskSpec,
+}
+
+/// Whether a slot has its place in the service.
+pub(crate) enum Place {
+    /// One task shall fill it.
+    Wanted,
+    /// A task that fills it may stay; a new one is not made (its node is paused).
+    Kept,
+    /// For now none may fill it, and the reason: its node is away and may come back.
+    Away(String),
+    /// It has none, for the reason given; what is in it is removed.
+    Unwanted(String),
+    /// What decides it is in flight.
+    LeaveAlone,
+}
+
+/// Looks up a service.
+pub(crate) fn find(view: &Tables, id: ServiceId) -> Found<'_> {
+    let Some(service) = view.service(id) else { return Found::Gone };
+    let Some(revision) = view.revision(service.revision) else { return Found::LeaveAlone };
+    let kept_here = matches!(service.mode, Mode::Replicated { .. } | Mode::Global);
+    if !kept_here || !view.is_settled(service.meta.modified) {
+        return Found::LeaveAlone;
+    }
+    Found::Here(Wanted { view, service, spec: &revision.task })
+}
+
+impl<'a> Wanted<'a> {
+    pub(crate) fn id(&self) -> ServiceId {
+        self.service.id
+    }
+
+    pub(crate) fn used(&self) -> &'a ServiceUse {
+        self.view.service_use(self.service.id)
+    }
+
+    /// True while slots are filled by tasks of another revision only.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let used = self.used();
+        used.by_revision(self.service.revision) < used.filled()
+    }
+
+    pub(crate) fn place(&self, slot: Slot) -> Place {
+        match (self.service.mode, slot) {
+            (Mode::Replicated { replicas }, Slot::Number(n)) if n < replicas => Place::Wanted,
+            (Mode::Replicated { replicas }, _) => {
+                Place::Unwanted(format!("replicas {replicas}, filled {}", self.used().filled()))
+            }
+            (_, Slot::Node(id)) => match self.view.node(id) {
+                None => Place::Unwanted(format!("node {id} was removed from the cluster")),
+                Some(node) => self.place_on(node),
+            },
+            (_, Slot::Number(_)) => Place::Unwanted("a global service has no numbered slots".into()),
+        }
+    }
+
+    /// The slot of a global service on a node. Whether the node is ready, and everything else that could speak against it,
+    /// is the scheduler's question, who confirms the task.
+    fn place_on(&self, node: &Node) -> Place {
+        if !self.view.is_settled(node.meta.modified) {
+            return Place::LeaveAlone;
+        }
+        if node.loses_tasks() {
+            return Place::Away(why_lost(node));
+        }
+        if node.availability == Availability::Pause {
+            return Place::Kept;
+        }
+        match broken_constraint(self.spec, node) {
+            Some(constraint) => Place::Unwanted(why_unfit(node, constraint)),
+            None => Place::Wanted,
+        }
+    }
+
+    /// Why a task of a numbered slot may not stay on its node: the node is down, drained or gone, or, unless it is paused,
+    /// no longer meets a constraint of the spec that the task was made from. (Constraints of a newer revision are met by
+    /// the update, at its own pace.)
+    pub(crate) fn loss(&self, task: &Task) -> Option<String> {
+        let id = task.node?;
+        let Some(node) = self.view.node(id) else {
+            return Some(format!("node {id} was removed from the cluster"));
+        };
+        if node.loses_tasks() {
+            return Some(why_lost(node));
+        }
+        if node.availability == Availability::Pause {
+            return None;
+        }
+        let revision = self.view.revision(task.revision)?;
+        broken_constraint(&revision.task, node).map(|constraint| why_unfit(node, constraint))
+    }
+}
+
+fn broken_constraint<'a>(spec: &'a TaskSpec, node: &Node) -> Option<&'a Constraint> {
+    spec.placement.constraints.iter().find(|constraint| !constraint.holds(node))
+}
+
+fn why_lost(node: &Node) -> String {
+    let what = if node.status.state == NodeState::Down { "down" } else { "drained" };
+    format!("node {} is {what}", name_of(node))
+}
+
+fn why_unfit(node: &Node, constraint: &Constraint) -> String {
+    format!("node {} does not meet {constraint}", name_of(node))
+}
+
+/// A node as people know it: its host name, or its id while that is not known.
+pub(crate) fn name_of(node: &Node) -> String {
+    match &*node.description.hostname {
+        "" => node.id.to_string(),
+        name => name.into(),
+    }
+}
+
+/// A slot as people know it.
+pub(crate) fn slot_name(view: &Tables, slot: Slot) -> String {
+    match slot {
+        Slot::Number(_) => format!("slot {slot}"),
+        Slot::Node(id) => {
+            let name = view.node(id).map_or_else(|| id.to_string(), |node: &Arc<Node>| name_of(node));
+            format!("node {name}")
+        }
+    }
+}
+
+/// True while something of the task may still run: its node holds it and is not known to be down.
+pub(crate) fn may_run(view: &Tables, task: &Task) -> bool {
+    let down = |id| view.node(id).is_none_or(|node| node.status.state == NodeState::Down);
+    task.holds_reservation() && !task.node.is_none_or(down)
+}
