@@ -13,7 +13,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -54,6 +54,16 @@ pub(crate) struct StateRecord {
 #[derive(Clone, Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
+}
+
+/// What came of trying to take the lock.
+pub(crate) enum TryLock {
+    /// It is ours.
+    Taken(Lock),
+    /// Somebody else has it.
+    Held,
+    /// There is none: the program was never started, or is being removed.
+    Absent,
 }
 
 /// The lock, while it is held.
@@ -101,6 +111,8 @@ impl StateDir {
         let mut builder = fs::DirBuilder::new();
         // The environment is nobody else's business.
         builder.recursive(true).mode(0o700).create(&self.path)?;
+        // The lock comes first: where there is a launch record, there is a lock.
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.file("lock"))?;
         let bytes = to_json(record)?;
         let path = self.file("launch.json");
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -165,23 +177,35 @@ impl StateDir {
         sync_dir(&self.path)
     }
 
-    /// Takes the lock if nobody holds it. `None` also when there is no such directory (any more).
-    pub(crate) fn try_lock(&self) -> io::Result<Option<Lock>> {
-        let mut options = OpenOptions::new();
-        let file = match options.read(true).write(true).create(true).mode(0o600).open(self.file("lock")) {
+    /// Takes the lock if nobody holds it. The file is never made here: whoever comes late to a program that is being
+    /// removed, or was and is started anew, must not end up with a lock of its own.
+    pub(crate) fn try_lock(&self) -> io::Result<TryLock> {
+        let path = self.file("lock");
+        let file = match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TryLock::Absent),
             Err(error) => return Err(error),
         };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock { _file: file })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(errno.into()),
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(TryLock::Held),
+            Err(errno) => return Err(errno.into()),
+        }
+        let (ours, named) = (file.metadata()?, fs::metadata(&path));
+        match named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
+            true => Ok(TryLock::Taken(Lock { _file: file })),
+            false => Ok(TryLock::Absent),
         }
     }
 
-    /// Removes the directory with all files. The lock is held by the caller; whoever waits for it finds nothing.
+    /// Removes the directory with all files. The lock is held by the caller. The launch record goes first, so that a
+    /// crash half-way leaves no program that looks started and lost; the lock goes last.
     pub(crate) fn remove(&self) -> io::Result<()> {
+        for name in
+            ["launch.json", "launch.json.new", "held.json", "state.json", "exit.json.new", "exit.json"]
+        {
+            let _ = fs::remove_file(self.file(name));
+        }
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -8,7 +8,7 @@ use crate::driver::{Exit, Key, Launch, Started};
 use crate::error::DriverError;
 use crate::procfs::{boot_id, left_of};
 use crate::protocol::{SocketDir, socket_name};
-use crate::record::{LaunchRecord, StateDir, StateRecord, cgroup_name, unix_ns};
+use crate::record::{LaunchRecord, StateDir, StateRecord, TryLock, cgroup_name, unix_ns};
 use crate::sys;
 
 /// How long what a lost supervisor left behind may take to die.
@@ -37,11 +37,15 @@ pub(super) fn look(key: &Key) -> Result<Found, DriverError> {
     if state.launch().map_err(failed())?.is_none() {
         return Ok(Found::Never);
     }
-    let Some(_lock) = state.try_lock().map_err(failed())? else {
-        return Ok(match state.state().map_err(failed())? {
-            Some(running) => Found::Running(started(&running)),
-            None => Found::Starting,
-        });
+    let _lock = match state.try_lock().map_err(failed())? {
+        TryLock::Taken(lock) => lock,
+        TryLock::Absent => return Ok(Found::Never),
+        TryLock::Held => {
+            return Ok(match state.state().map_err(failed())? {
+                Some(running) => Found::Running(started(&running)),
+                None => Found::Starting,
+            });
+        }
     };
     // Nobody else changes anything now; what we read before may be old.
     if let Some(found) = recorded_end(&state)? {

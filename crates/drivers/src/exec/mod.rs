@@ -26,7 +26,7 @@ use crate::error::DriverError;
 use crate::logs;
 use crate::procfs::boot_id;
 use crate::protocol::Request;
-use crate::record::{LaunchRecord, PROTOCOL, StateDir};
+use crate::record::{LaunchRecord, PROTOCOL, StateDir, TryLock};
 use crate::supervise::Report;
 use find::Found;
 
@@ -170,12 +170,13 @@ impl Shared {
         let state = StateDir::new(&key.dir, &key.program);
         while state.path().exists() {
             match state.try_lock().map_err(DriverError::io(state.path()))? {
-                Some(_lock) => {
+                TryLock::Held if Instant::now() < until => std::thread::sleep(REMOVE_PAUSE),
+                TryLock::Held => return Err(find::supervisor_error(key, "does not end")),
+                // Without a lock there is no launch record either: an earlier removal did not come to its end.
+                _lock_or_none => {
                     find::sweep(&state)?;
                     state.remove().map_err(DriverError::io(state.path()))?;
                 }
-                None if Instant::now() < until => std::thread::sleep(REMOVE_PAUSE),
-                None => return Err(find::supervisor_error(key, "does not end")),
             }
         }
         if logs == KeepLogs::No {

@@ -15,6 +15,9 @@ use crate::driver::MAX_LOG_FILES;
 const BLOCK_BYTES: usize = 64 * 1024;
 /// The longest line that can be a record.
 const MAX_LINE_BYTES: usize = MAX_TEXT_BYTES + MAX_HEAD_BYTES;
+/// A rotation under way leaves one age without a file, which wanders down while we look upwards; two of them if the
+/// next rotation begins in the same moment. So many ages without a file in a row mean that there are no older ones.
+const END_GAP: u32 = 3;
 /// How often opening is tried while files are being rotated under us.
 const OPEN_ATTEMPTS: u32 = 100;
 
@@ -180,13 +183,16 @@ impl LogReader {
     fn open_all(&self) -> io::Result<VecDeque<Open>> {
         for _ in 0..OPEN_ATTEMPTS {
             let mut files = VecDeque::new();
+            let mut missing = 0;
             for age in 0..MAX_LOG_FILES {
-                match self.open_age(age)? {
-                    Some(open) => files.push_front(open),
-                    None if age > 0 => break,
-                    None => {}
+                let opened = self.open_age(age)?;
+                missing = if opened.is_some() { 0 } else { missing + 1 };
+                if missing == END_GAP {
+                    break;
                 }
+                files.extend(opened);
             }
+            files.make_contiguous().reverse();
             let ids: Vec<FileId> = files.iter().rev().map(|open| open.id).collect();
             if ids == self.ids() {
                 return Ok(files);
@@ -196,15 +202,22 @@ impl LogReader {
     }
 
     fn ids(&self) -> Vec<FileId> {
-        let mut ids = Vec::new();
+        self.present().into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The files that exist, newest first, with their ages.
+    fn present(&self) -> Vec<(u32, FileId)> {
+        let mut present = Vec::new();
+        let mut missing = 0;
         for age in 0..MAX_LOG_FILES {
-            match self.id(age) {
-                Some(id) => ids.push(id),
-                None if age > 0 => break,
-                None => {}
+            let id = self.id(age);
+            missing = if id.is_some() { 0 } else { missing + 1 };
+            if missing == END_GAP {
+                break;
             }
+            present.extend(id.map(|id| (age, id)));
         }
-        ids
+        present
     }
 
     fn id(&self, age: u32) -> Option<FileId> {
@@ -226,29 +239,15 @@ impl LogReader {
     /// away altogether (what lay between is gone then) or there is none.
     fn successor(&self, current: Option<FileId>) -> io::Result<Option<Open>> {
         for _ in 0..OPEN_ATTEMPTS {
-            let mut newer: Option<u32> = None;
-            let mut found = None;
-            for age in 0..MAX_LOG_FILES {
-                match self.id(age) {
-                    Some(id) if current == Some(id) => {
-                        found = Some(age);
-                        break;
-                    }
-                    Some(_) => newer = Some(age),
-                    None if age > 0 => break,
-                    None => {}
-                }
-            }
-            let Some(age) = newer else {
+            let present = self.present();
+            let place = present.iter().position(|(_, id)| Some(*id) == current);
+            let Some((age, id)) = present[..place.unwrap_or(present.len())].last().copied() else {
                 return Ok(None);
             };
-            let opened = self.open_age(age)?;
-            let still = match found {
-                Some(place) => self.id(place) == current,
-                None => opened.as_ref().map(|open| open.id) == self.id(age),
-            };
-            if let (Some(open), true) = (opened, still) {
-                return Ok(Some(open));
+            let opened = self.open_age(age)?.filter(|open| open.id == id);
+            // What moved while we looked may have hidden a file or shown one twice.
+            if opened.is_some() && present == self.present() {
+                return Ok(opened);
             }
         }
         Ok(None)

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::plain;
 use crate::procfs::ProcessId;
-use crate::record::{LaunchRecord, Lock, StateDir};
+use crate::record::{LaunchRecord, Lock, StateDir, TryLock};
 use crate::sys::{self, Fork};
 
 /// The name of the process, so that whoever kills daemons by name does not hit supervisors.
@@ -102,10 +102,11 @@ fn begin(dir: PathBuf) -> io::Result<Option<Report>> {
 
 fn take_lock(state: &StateDir) -> io::Result<Option<Lock>> {
     for _ in 0..LOCK_ATTEMPTS {
-        if let Some(lock) = state.try_lock()? {
-            return Ok(Some(lock));
+        match state.try_lock()? {
+            TryLock::Taken(lock) => return Ok(Some(lock)),
+            TryLock::Held => std::thread::sleep(LOCK_PAUSE),
+            TryLock::Absent => break,
         }
-        std::thread::sleep(LOCK_PAUSE);
     }
     Ok(None)
 }

@@ -231,10 +231,11 @@ impl Supervisor {
         let mut pause = Duration::from_micros(200);
         loop {
             let mut left = self.running.cgroups.kill_once();
+            let mut strays = 0;
             if self.reap() {
                 // Children of ours that no cgroup holds, e.g. because they moved to another one.
                 for pid in descendants(getpid().as_raw_nonzero().get()) {
-                    let _ = sys::send_signal(pid, libc::SIGKILL);
+                    strays += usize::from(sys::send_signal(pid, libc::SIGKILL).is_ok());
                 }
                 left |= self.reap();
             }
@@ -244,8 +245,11 @@ impl Supervisor {
             if Instant::now() >= until {
                 return false;
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
+            // What we must find one by one may multiply while we rest.
+            if strays == 0 {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(20));
+            }
         }
     }
 

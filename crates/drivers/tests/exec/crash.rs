@@ -84,6 +84,10 @@ fn after_a_restart_of_the_machine_programs_are_lost() {
         for pid in place.supervisors().into_iter().chain(place.processes()) {
             kill(pid, libc::SIGKILL);
         }
+        eventually("all are dead", || place.supervisors().is_empty() && place.processes().is_empty());
+        let lock = std::fs::File::open(key.dir.join("main/lock")).unwrap();
+        lock.lock().unwrap();
+        drop(lock);
         let file = key.dir.join("main/launch.json");
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
         let text = std::fs::read_to_string(&file).unwrap();

@@ -46,13 +46,15 @@ fn what_a_program_leaves_behind_is_killed() {
 fn a_multiplying_tree_is_killed() {
     run(async {
         let place = Place::new();
+        if place.driver.inspect().notes.iter().any(|note| note.starts_with("pids limits are not enforced")) {
+            eprintln!("skipped: without a limit on processes this would be an attack on the machine");
+            return;
+        }
         let mut launch = place.sh("t", "f() { (f &); (setsid sleep 1000 &); (f &); sleep 1000; }; f");
         launch.limits.pids = 100;
         let key = Key::of(&launch);
-        let started = place.driver.start(launch).await.unwrap();
-        if started.notes.is_empty() {
-            eventually("it has multiplied", || place.processes().len() > 50);
-        }
+        place.driver.start(launch).await.unwrap();
+        eventually("it has multiplied", || place.processes().len() > 50);
         place.driver.kill(key.clone()).await.unwrap();
         place.driver.wait(key.clone()).await.unwrap();
         assert_eq!(place.processes().len(), 0);
