@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 14] = [
+        let cases: [(Change, &str); 15] = [
             (|s| s.name = "".into(), "name"),
             (|s| s.name = "-web".into(), "name"),
             (|s| s.name = "a".repeat(64).into(), "name"),
