@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clear;
 mod clock;
 mod describe;
 mod handle;
@@ -18,5 +19,6 @@ mod replica;
 mod room;
 mod start;
 
+pub use clear::clear;
 pub use home::HomeError;
 pub use start::{Node, Options, StartError};

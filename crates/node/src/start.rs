@@ -121,12 +121,19 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
 
 fn drivers(options: &Options, identity: &Identity) -> BTreeMap<DriverKind, Arc<dyn Driver>> {
     let (supervisor, supervisor_args) = options.supervisor.clone();
-    let cgroup = format!("quelea-{}", &identity.node.to_string()[..12]);
+    let cgroup = Some(cgroup_name(identity));
     let exec = ExecDriver::new(ExecOptions { supervisor, supervisor_args, cgroup });
     let mut drivers: BTreeMap<DriverKind, Arc<dyn Driver>> = BTreeMap::new();
     drivers.insert(DriverKind::Exec, Arc::new(exec));
     drivers.insert(DriverKind::Mock, Arc::new(MockDriver::default()));
     drivers
+}
+
+/// The cgroup directory of this node's programs: as long as people read an id, so that two nodes of one machine differ.
+pub fn cgroup_name(identity: &Identity) -> String {
+    let mut name = format!("quelea-{}", identity.node);
+    name.truncate("quelea-".len() + 12);
+    name
 }
 
 fn info(options: &Options, identity: &Identity, description: &Description) -> Info {
