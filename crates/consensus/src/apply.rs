@@ -26,7 +26,7 @@ enum Command {
         done: Done,
     },
     Freeze {
-        done: oneshot::Sender<Option<Frame>>,
+        done: oneshot::Sender<io::Result<Frame>>,
     },
     /// A snapshot has been written.
     Written,
@@ -40,7 +40,7 @@ enum Command {
 
 /// A frozen machine, and what it contains.
 struct Frame {
-    last: LogId,
+    last: Option<LogId>,
     membership: StoredMembership,
     frozen: Box<dyn Frozen>,
 }
@@ -147,7 +147,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        let frame = self.ask(|done| Command::Freeze { done }).await;
+        let frame = self.ask(|done| Command::Freeze { done }).await.and_then(|frame| frame);
         Builder {
             frame: Mutex::new(Some(frame)),
             queue: self.queue.clone(),
@@ -177,7 +177,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 /// Writes one frozen machine, on a thread that ends with it.
 pub(crate) struct Builder {
     /// The mutex is for `Sync` only; one task uses it.
-    frame: Mutex<Option<io::Result<Option<Frame>>>>,
+    frame: Mutex<Option<io::Result<Frame>>>,
     queue: mpsc::Sender<Command>,
     snapshots: Arc<Snapshots>,
     failure: Failure,
@@ -189,13 +189,12 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let frame = self.frame.lock().unwrap_or_else(PoisonError::into_inner).take();
         let frame = frame.ok_or_else(|| io::Error::other("this snapshot was already written"))??;
-        let frame = frame.ok_or_else(|| io::Error::other("nothing was applied yet"))?;
         let (done, wait) = oneshot::channel();
         let snapshots = self.snapshots.clone();
         std::thread::Builder::new().name("snapshot".into()).spawn(move || {
             let Frame { last, membership, frozen } = frame;
             // The receiver is gone only when the engine has stopped.
-            let _ = done.send(snapshots.write(&last, &membership, frozen));
+            let _ = done.send(snapshots.write(last, &membership, frozen));
         })?;
         let written = wait.await.unwrap_or_else(|_| Err(io::Error::other("its writer panicked")));
         let snapshot = written.map_err(|e| {
@@ -229,7 +228,7 @@ impl<M: Machine> Room<M> {
                 }
                 Command::Freeze { done } => {
                     let frame = self.guarded("freeze its state", |room| Ok(room.freeze()));
-                    let _ = done.send(frame.ok().flatten());
+                    let _ = done.send(frame);
                 }
                 Command::Written => self.meter.written(),
                 Command::Install { meta, file, done } => {
@@ -297,11 +296,11 @@ impl<M: Machine> Room<M> {
         }
     }
 
-    fn freeze(&mut self) -> Option<Frame> {
+    fn freeze(&mut self) -> Frame {
         let Applied { last, membership } = lock(&self.applied).clone();
-        let frame = Frame { last: last?, membership, frozen: self.machine.freeze() };
+        let frame = Frame { last, membership, frozen: self.machine.freeze() };
         self.meter.frozen();
-        Some(frame)
+        frame
     }
 
     fn install(&mut self, meta: SnapshotMeta, file: &SnapshotFile) -> Result<(), String> {

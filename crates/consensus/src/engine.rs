@@ -18,7 +18,7 @@ use crate::machine::Machine;
 use crate::network::NoNetwork;
 use crate::options::Options;
 use crate::snapshot::{SnapshotInfo, Snapshots};
-use crate::types::{Payload, Reply, TypeConfig};
+use crate::types::{Payload, Reply, SnapshotMeta, TypeConfig};
 
 /// Milliseconds between a leader's heartbeats to its followers.
 const HEARTBEAT_MS: u64 = 250;
@@ -163,17 +163,24 @@ impl<M: Machine> Consensus<M> {
         let Some(wanted) = inner.machine.applied_index() else {
             return Err(inner.stopped(&"nothing was applied yet"));
         };
-        let mut newest = inner.snapshots.newest();
+        // The engine ignores the trigger while it takes a snapshot, so what counts is when the
+        // engine, not the file, is done with one.
+        let mut metrics = inner.raft.data_metrics();
         loop {
             inner.check()?;
-            if let Some(info) = newest.borrow_and_update().as_ref().filter(|i| i.index >= wanted) {
+            let before = metrics.borrow_and_update().snapshot;
+            let newest = inner.snapshots.newest();
+            if let Some(info) = newest.borrow().as_ref().filter(|info| info.index >= wanted) {
                 return Ok(info.clone());
             }
-            // Ignored while an older one is being written; that one's end brings us here again.
             inner.raft.trigger().snapshot().await.map_err(|e| inner.stopped(&e))?;
-            tokio::select! {
-                _ = newest.changed() => {}
-                reason = inner.failure.wait() => return Err(ProposeError::Stopped(reason.to_string())),
+            while metrics.borrow_and_update().snapshot == before {
+                tokio::select! {
+                    changed = metrics.changed() => changed.map_err(|e| inner.stopped(&e))?,
+                    reason = inner.failure.wait() => {
+                        return Err(ProposeError::Stopped(reason.to_string()));
+                    }
+                }
             }
         }
     }
@@ -197,16 +204,7 @@ impl<M: Machine> Consensus<M> {
     /// Stops all clones of this handle: writes what is under way, closes the files and releases
     /// the directory.
     pub async fn shutdown(self) {
-        let inner = &*self.inner;
-        inner.in_flight.close();
-        if let Err(error) = inner.raft.shutdown().await {
-            tracing::warn!(%error, "the engine did not end cleanly");
-        }
-        let snapshots = inner.snapshots.clone();
-        // A panic of the writer was reported where it happened.
-        let _ = tokio::task::spawn_blocking(move || snapshots.wait_idle()).await;
-        inner.machine.close().await;
-        inner.log.close().await;
+        self.inner.close().await;
     }
 }
 
@@ -215,23 +213,37 @@ struct Loaded<M> {
     log: Log,
     snapshots: Arc<Snapshots>,
     machine: M,
-    meta: Option<crate::types::SnapshotMeta>,
+    meta: Option<SnapshotMeta>,
 }
 
 impl<M: Machine> Loaded<M> {
-    /// Blocks on the disk for as long as the log and the snapshot take to read.
+    /// Blocks on the disk for as long as the log and the snapshot take to read. The directory is
+    /// closed again when it can't be used.
     fn read(options: &Options, mut machine: M, failure: &Failure) -> Result<Self, OpenError> {
         let home = Arc::new(Home::open(&options.dir)?);
         let log::Opened { log, first } = log::open(&home, options, failure)?;
         let snapshots = Arc::new(Snapshots::new(home));
-        let snapshot = snapshots.choose(first)?;
-        if let Some(snapshot) = &snapshot {
-            let refused = |reason| OpenError::Refused { path: snapshot.snapshot.0.clone(), reason };
-            apply::load(&mut machine, &snapshot.meta, &snapshot.snapshot).map_err(refused)?;
-            machine.batch_end(snapshot.meta.last_log_id.map_or(0, |id| id.index));
+        match load_newest(&snapshots, first, &mut machine) {
+            Ok(meta) => Ok(Self { log, snapshots, machine, meta }),
+            Err(error) => {
+                log.close_blocking();
+                Err(error)
+            }
         }
-        Ok(Self { log, snapshots, machine, meta: snapshot.map(|s| s.meta) })
     }
+}
+
+/// Brings the machine to the newest snapshot that the log, which begins at `log_first`, continues.
+fn load_newest<M: Machine>(
+    snapshots: &Snapshots,
+    log_first: u64,
+    machine: &mut M,
+) -> Result<Option<SnapshotMeta>, OpenError> {
+    let Some(snapshot) = snapshots.choose(log_first)? else { return Ok(None) };
+    let refused = |reason| OpenError::Refused { path: snapshot.snapshot.0.clone(), reason };
+    apply::load(machine, &snapshot.meta, &snapshot.snapshot).map_err(refused)?;
+    machine.batch_end(snapshot.meta.last_log_id.map_or(0, |id| id.index));
+    Ok(Some(snapshot.meta))
 }
 
 impl Inner {
@@ -250,7 +262,15 @@ impl Inner {
         };
         let config = Arc::new(config(&options)?);
         let raft = Engine::new(options.node_id, config, NoNetwork, log.clone(), machine.clone()).await;
-        let raft = raft.map_err(|e| stopped(&e))?;
+        let raft = match raft {
+            Ok(raft) => raft,
+            Err(error) => {
+                machine.close().await;
+                log.close().await;
+                snapshots.release_home();
+                return Err(stopped(&error));
+            }
+        };
         let (leadership, watcher) = watch::channel(Leadership::default());
         let (alive, ended) = watch::channel(());
         let keeper = Keeper { raft: raft.clone(), failure: failure.clone(), due, leadership, ended };
@@ -266,8 +286,25 @@ impl Inner {
             leadership: watcher,
             _alive: alive,
         };
-        inner.begin().await.map_err(|e| stopped(&e))?;
+        if let Err(error) = inner.begin().await {
+            inner.close().await;
+            return Err(stopped(&error));
+        }
         Ok(inner)
+    }
+
+    /// Ends all threads, last the one that writes the log, and unlocks the directory.
+    async fn close(&self) {
+        self.in_flight.close();
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!(%error, "the engine did not end cleanly");
+        }
+        let snapshots = self.snapshots.clone();
+        // A panic of the writer was reported where it happened.
+        let _ = tokio::task::spawn_blocking(move || snapshots.close()).await;
+        self.machine.close().await;
+        self.log.close().await;
+        self.snapshots.release_home();
     }
 
     /// A new directory makes this node the only voter. An only voter has nobody to wait for: it

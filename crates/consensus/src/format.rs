@@ -241,16 +241,16 @@ pub(crate) struct SnapshotHeader {
 }
 
 impl SnapshotHeader {
-    pub(crate) fn new(last: &LogId, membership: &StoredMembership) -> Self {
+    pub(crate) fn new(last: Option<LogId>, membership: &StoredMembership) -> Self {
         Self {
-            last: Some(LogIdRecord::of(last)),
+            last: last.as_ref().map(LogIdRecord::of),
             membership_at: membership.log_id().as_ref().map(LogIdRecord::of),
             membership: Some(MembershipRecord::of(membership.membership())),
         }
     }
 
-    pub(crate) fn parts(self) -> Result<(LogId, StoredMembership), String> {
-        let last = self.last.ok_or("its header names no last entry")?.log_id();
+    pub(crate) fn parts(self) -> Result<(Option<LogId>, StoredMembership), String> {
+        let last = self.last.map(|id| id.log_id());
         let membership = self.membership.unwrap_or_default().membership()?;
         let at = self.membership_at.map(|id| id.log_id());
         Ok((last, StoredMembership::new(at, membership)))

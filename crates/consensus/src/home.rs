@@ -4,15 +4,16 @@ use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::OpenError;
 
-/// The opened directory. The lock is released when this is dropped, so whoever still writes into
-/// the directory holds a share of it.
+/// The opened directory. It stays locked until [`release`](Home::release), or until all who may
+/// write into it, each of whom holds a share of this, are gone.
 #[derive(Debug)]
 pub(crate) struct Home {
     dir: PathBuf,
-    _lock: File,
+    lock: Mutex<Option<File>>,
 }
 
 impl Home {
@@ -26,7 +27,12 @@ impl Home {
             Err(TryLockError::Error(e)) => return Err(OpenError::io("lock", &path, e)),
         }
         make_private_dir(&dir.join("snapshots"))?;
-        Ok(Self { dir: dir.to_owned(), _lock: lock })
+        Ok(Self { dir: dir.to_owned(), lock: Mutex::new(Some(lock)) })
+    }
+
+    /// Unlocks the directory. Nothing may write into it any more.
+    pub(crate) fn release(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     pub(crate) fn log_path(&self) -> PathBuf {

@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+#[cfg(test)]
+mod conformance;
 mod disk;
 mod engine;
 mod error;

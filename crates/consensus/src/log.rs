@@ -115,6 +115,14 @@ impl Log {
         }
     }
 
+    /// [`close`](Log::close) for a thread that may block.
+    pub(crate) fn close_blocking(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.queue.send(Command::Close(done)).is_ok() {
+            let _ = wait.blocking_recv();
+        }
+    }
+
     /// The indexes behind and at the end of the log, and the file's size on disk.
     pub(crate) fn extent(&self) -> (Option<u64>, Option<u64>, u64) {
         let state = self.shared.state();
@@ -208,7 +216,11 @@ impl RaftLogStorage<TypeConfig> for Log {
     async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> io::Result<()> {
         {
             let mut state = self.shared.state();
-            state.last = last_log_id.or(state.purged);
+            let end = last_log_id.or(state.purged);
+            // Nothing happens when the log ends before.
+            if state.last.map(|id| id.index) > end.map(|id| id.index) {
+                state.last = end;
+            }
             state.tail.truncate(last_log_id.map_or(0, |id| id.index + 1));
         }
         let after = last_log_id.map(|id| id.index);

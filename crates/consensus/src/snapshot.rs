@@ -46,8 +46,8 @@ pub(crate) struct Snapshots {
     dir: PathBuf,
     newest: watch::Sender<Option<SnapshotInfo>>,
     meta: Mutex<Option<SnapshotMeta>>,
-    /// Held while a file is being written, so that a shutdown can wait for it.
-    writing: Mutex<()>,
+    /// Held while a file is being written; true once the directory is closed.
+    closed: Mutex<bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,7 +59,7 @@ impl Snapshots {
     pub(crate) fn new(home: Arc<Home>) -> Self {
         let dir = home.snapshots_path();
         let newest = watch::Sender::new(None);
-        Self { home, dir, newest, meta: Mutex::new(None), writing: Mutex::new(()) }
+        Self { home, dir, newest, meta: Mutex::new(None), closed: Mutex::new(false) }
     }
 
     /// True when any snapshot, good or not, is there.
@@ -110,11 +110,14 @@ impl Snapshots {
     /// Writes a frozen machine into a file of its own, durable before it gets its name.
     pub(crate) fn write(
         &self,
-        last: &LogId,
+        last: Option<LogId>,
         membership: &StoredMembership,
         frozen: Box<dyn Frozen>,
     ) -> io::Result<Snapshot> {
-        let _writing = lock(&self.writing);
+        let closed = lock(&self.closed);
+        if *closed {
+            return Err(io::Error::other("it was closed"));
+        }
         let header = SnapshotHeader::new(last, membership);
         self.place(last, membership, |file| {
             let mut frames = FrameWriter::new(BufWriter::new(file), &header)?;
@@ -125,7 +128,10 @@ impl Snapshots {
 
     /// Takes over a snapshot file that was received, after checking it.
     pub(crate) fn adopt(&self, meta: &SnapshotMeta, from: &Path) -> io::Result<Snapshot> {
-        let _writing = lock(&self.writing);
+        let closed = lock(&self.closed);
+        if *closed {
+            return Err(io::Error::other("it was closed"));
+        }
         let found = check(from).map_err(|e| match e {
             Unreadable::Damaged(detail) => io::Error::new(io::ErrorKind::InvalidData, detail),
             Unreadable::Newer(v) => io::Error::other(format!(
@@ -133,9 +139,6 @@ impl Snapshots {
             )),
             Unreadable::Io(e) => e,
         })?;
-        let Some(last) = meta.last_log_id else {
-            return Err(io::Error::other("a snapshot that contains no entry"));
-        };
         if found.last_log_id != meta.last_log_id {
             return Err(io::Error::other("its header names another last entry than its sender"));
         }
@@ -143,18 +146,21 @@ impl Snapshots {
             self.publish(&found, from)?;
             return Ok(Snapshot { meta: found, snapshot: SnapshotFile(from.to_owned()) });
         }
-        self.place(&last, &meta.last_membership, |file| io::copy(&mut File::open(from)?, file).map(drop))
+        self.place(meta.last_log_id, &meta.last_membership, |file| {
+            io::copy(&mut File::open(from)?, file).map(drop)
+        })
     }
 
     /// Temporary name, content, sync, final name, sync of the directory: in this order a crash
     /// leaves either the whole file or a leftover that the next start removes.
     fn place(
         &self,
-        last: &LogId,
+        last: Option<LogId>,
         membership: &StoredMembership,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<Snapshot> {
-        let path = self.dir.join(format!("{}-{}.snap", last.index, term_of(last)));
+        let (index, term) = place_of(last);
+        let path = self.dir.join(format!("{index}-{term}.snap"));
         let temporary = path.with_extension("tmp");
         let mut file = private_file(&temporary)?;
         file.set_len(0)?;
@@ -162,7 +168,7 @@ impl Snapshots {
         file.sync_all()?;
         fs::rename(&temporary, &path)?;
         sync_dir(&self.dir)?;
-        let meta = SnapshotMeta { last_log_id: Some(*last), last_membership: membership.clone() };
+        let meta = SnapshotMeta { last_log_id: last, last_membership: membership.clone() };
         self.publish(&meta, &path)?;
         self.remove_old();
         Ok(Snapshot { meta, snapshot: SnapshotFile(path) })
@@ -170,8 +176,8 @@ impl Snapshots {
 
     fn publish(&self, meta: &SnapshotMeta, path: &Path) -> io::Result<()> {
         let bytes = fs::metadata(path)?.len();
-        let last = meta.last_log_id.ok_or_else(|| io::Error::other("an empty snapshot"))?;
-        let info = SnapshotInfo { index: last.index, term: term_of(&last), bytes, path: path.to_owned() };
+        let (index, term) = place_of(meta.last_log_id);
+        let info = SnapshotInfo { index, term, bytes, path: path.to_owned() };
         *lock(&self.meta) = Some(meta.clone());
         self.newest.send_replace(Some(info));
         Ok(())
@@ -199,10 +205,20 @@ impl Snapshots {
         self.newest.subscribe()
     }
 
-    /// Blocks until no file is being written.
-    pub(crate) fn wait_idle(&self) {
-        drop(lock(&self.writing));
+    /// Blocks until no file is being written, and lets none be written from then on.
+    pub(crate) fn close(&self) {
+        *lock(&self.closed) = true;
     }
+
+    /// Unlocks the consensus directory, once everybody else is done with it.
+    pub(crate) fn release_home(&self) {
+        self.home.release();
+    }
+}
+
+/// Index and term of a snapshot's last entry; an empty one stands where the log begins.
+fn place_of(last: Option<LogId>) -> (u64, u64) {
+    last.map_or((0, 0), |id| (id.index, term_of(&id)))
 }
 
 /// Opens a snapshot for the machine.
@@ -222,11 +238,14 @@ fn check(path: &Path) -> Result<SnapshotMeta, Unreadable> {
     let (mut reader, header) = FrameReader::new(file)?;
     io::copy(&mut reader, &mut io::sink())?;
     let (last, membership) = header.parts().map_err(Unreadable::Damaged)?;
-    Ok(SnapshotMeta { last_log_id: Some(last), last_membership: membership })
+    Ok(SnapshotMeta { last_log_id: last, last_membership: membership })
 }
 
+/// A snapshot file with the index and the term in its name.
+type Named = ((u64, u64), PathBuf);
+
 /// The snapshot files, oldest first, by index and term.
-fn list(dir: &Path) -> Result<Vec<((u64, u64), PathBuf)>, OpenError> {
+fn list(dir: &Path) -> Result<Vec<Named>, OpenError> {
     let mut files = Vec::new();
     let entries = fs::read_dir(dir).map_err(|e| OpenError::io("list", dir, e))?;
     for entry in entries {

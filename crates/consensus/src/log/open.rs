@@ -21,9 +21,6 @@ use crate::options::Options;
 use crate::snapshot::Snapshots;
 use crate::types::LogId;
 
-/// redb's quick repair: commit in two phases and with the allocator's state.
-pub(super) const QUICK_REPAIR: bool = false;
-
 /// redb's page cache. The tail serves nearly all reads, so this is what a transaction needs.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -100,11 +97,18 @@ fn load(path: &Path, options: &Options) -> Result<(Database, State), OpenError> 
     if file.metadata().map_err(|e| OpenError::io("read", path, e))?.len() == 0 {
         return Err(damaged(&"it is empty"));
     }
+    // The whole file is checked, after a crash (when redb's repair does it anyway) and after a clean
+    // stop: about 2 ms per MiB, and snapshots bound the file. redb's quick repair would spare the
+    // walk after a crash, but commits in two phases: measured, it takes two thirds of the
+    // throughput and adds 70 % to a single commit.
     let db = Disk::new(file, options.disk_hook.clone()).and_then(|disk| {
         Builder::new().set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true).create_with_backend(disk)
     });
     let db = db.map_err(|e| match e {
-        redb::DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != io::ErrorKind::InvalidData => {
+        // A file that ends too early or makes no sense comes as an I/O error of these kinds.
+        redb::DatabaseError::Storage(redb::StorageError::Io(e))
+            if !matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
+        {
             OpenError::io("open", path, e)
         }
         e => damaged(&e),

@@ -69,8 +69,6 @@ impl Writer {
             self.answer(batch, result);
         }
         drop(self.shared.db.write().unwrap_or_else(PoisonError::into_inner).take());
-        // The lock goes before the answer, so that whoever waited may open the directory again.
-        drop(self);
         if let Some(Command::Close(done)) = closing {
             let _ = done.send(());
         }
@@ -132,7 +130,6 @@ impl Writer {
     fn transact(&mut self, db: &Database, batch: &VecDeque<Command>) -> Result<(), Failed> {
         let mut transaction = db.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
-        transaction.set_quick_repair(super::open::QUICK_REPAIR);
         {
             let mut log = transaction.open_table(LOG)?;
             let mut meta = transaction.open_table(META)?;

@@ -225,7 +225,7 @@ mod tests {
     use crate::types::{StoredMembership, log_id};
 
     fn file_of(body: &[u8]) -> Vec<u8> {
-        let header = SnapshotHeader::new(&log_id(2, 5), &StoredMembership::default());
+        let header = SnapshotHeader::new(Some(log_id(2, 5)), &StoredMembership::default());
         let mut writer = FrameWriter::new(Vec::new(), &header).unwrap();
         writer.write_all(body).unwrap();
         writer.finish().unwrap()
@@ -233,7 +233,7 @@ mod tests {
 
     fn read(file: &[u8]) -> Result<Vec<u8>, Unreadable> {
         let (mut reader, header) = FrameReader::new(file)?;
-        assert_eq!(header.parts().unwrap().0, log_id(2, 5));
+        assert_eq!(header.parts().unwrap().0, Some(log_id(2, 5)));
         let mut body = Vec::new();
         reader.read_to_end(&mut body)?;
         Ok(body)
