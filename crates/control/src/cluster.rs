@@ -19,7 +19,7 @@ pub trait Cluster: Send + Sync + 'static {
     fn propose(&self, set: ChangeSet) -> BoxFuture<'_, Result<Index, ProposeError>>;
 
     /// Resolves as soon as the store is beyond `after`, with its index. Never misses a change: the index is
-    /// compared, not an edge.
+    /// compared, not an edge. By then the snapshot and the events of that index can be read.
     fn beyond(&self, after: Index) -> BoxFuture<'_, Index>;
 
     /// At most `limit` events after `id`, oldest first.

@@ -1,0 +1,315 @@
+//! Requests about services.
+//!
+//! A service is changed whole: whoever changes it says what it shall be. A changed task spec makes a new revision, and
+//! with it new tasks; a change of anything else leaves revision and tasks alone; a request that changes nothing writes nothing.
+
+use std::sync::Arc;
+
+use model::{
+    Id, Index, Invalid, JobId, Mode, NamespaceId, Revision, RevisionId, Service, ServiceId, ServiceSpec,
+    Version, check_service_spec, limits,
+};
+use store::{Change, ChangeSet, ObjectId, Tables};
+
+use crate::propose::{Settled, Step, settle};
+use crate::{Cluster, Kind, RequestError, canonical, find};
+
+/// What a request about one object came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The object's id.
+    pub id: Id,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version now; of a removed object, the version it had.
+    pub version: Version,
+    /// Where the request took effect; the state that was read when nothing had to be written.
+    pub index: Index,
+    /// False when everything was as asked already.
+    pub changed: bool,
+}
+
+/// The service that a reference means: its id, its name (without regard to case), or the beginning of its id.
+///
+/// # Errors
+/// Nothing fits, or more than one does.
+pub fn find<'t>(tables: &'t Tables, reference: &str) -> Result<&'t Arc<Service>, RequestError> {
+    find::one(
+        Kind::Service,
+        reference,
+        |id| {
+            let by_id = id.and_then(|id| tables.service(ServiceId(id)));
+            by_id.or_else(|| tables.service_by_name(NamespaceId::DEFAULT, reference))
+        },
+        |range| tables.services_in_prefix(range),
+        |service| format!("service {} ({})", service.name, service.id),
+    )
+}
+
+/// Makes a service.
+///
+/// # Errors
+/// The spec cannot be accepted, or its name is taken.
+pub async fn create(cluster: &dyn Cluster, spec: ServiceSpec) -> Result<Written, RequestError> {
+    check_service_spec(&spec)?;
+    let settled = settle(cluster, |tables| {
+        if let Some(holder) = tables.service_by_name(NamespaceId::DEFAULT, &spec.name) {
+            return Err(name_taken(holder));
+        }
+        let mut set = ChangeSet::default();
+        let id = ServiceId(cluster.new_id());
+        create_changes(&mut set, id, RevisionId(cluster.new_id()), None, &spec);
+        Ok(Step::Write(set, id))
+    })
+    .await?;
+    let (id, name) = (settled.value.0, Arc::clone(&spec.name));
+    Ok(Written { id, name, version: settled.index, index: settled.index, changed: true })
+}
+
+fn name_taken(holder: &Service) -> RequestError {
+    RequestError::Conflict {
+        field: Some("name"),
+        problem: format!(
+            "name: there is a service {} already ({}); choose another name, or update that service",
+            holder.name, holder.id
+        ),
+    }
+}
+
+/// Adds what makes a service to a change set: its first revision, then the service.
+pub(crate) fn create_changes(
+    set: &mut ChangeSet,
+    id: ServiceId,
+    revision: RevisionId,
+    job: Option<JobId>,
+    spec: &ServiceSpec,
+) {
+    set.changes.push(Change::CreateRevision(new_revision(revision, id, 1, spec)));
+    set.changes.push(Change::CreateService(Service {
+        id,
+        meta: model::Meta::default(),
+        namespace: NamespaceId::DEFAULT,
+        job,
+        name: Arc::clone(&spec.name),
+        labels: spec.labels.clone(),
+        mode: spec.mode,
+        update: spec.update,
+        revision,
+        previous: None,
+        priority: spec.priority,
+    }));
+}
+
+fn new_revision(id: RevisionId, service: ServiceId, number: u64, spec: &ServiceSpec) -> Revision {
+    Revision {
+        id,
+        service,
+        number,
+        created_at: model::Time::ZERO,
+        created: 0,
+        task: Arc::new(spec.task.clone()),
+    }
+}
+
+/// Makes a service what `spec` says. With a `version`, only if the service still has it.
+///
+/// # Errors
+/// There is no such service, the spec cannot be accepted, or the service has another version.
+pub async fn update(
+    cluster: &dyn Cluster,
+    reference: &str,
+    version: Option<Version>,
+    spec: ServiceSpec,
+) -> Result<Written, RequestError> {
+    check_service_spec(&spec)?;
+    let settled = settle(cluster, |tables| {
+        let old = find(tables, reference)?;
+        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+        if spec.name != old.name {
+            let problem = format!("{:?} is not {:?}, and a service keeps its name", spec.name, old.name);
+            return Err(RequestError::invalid("name", problem));
+        }
+        let mut set = ChangeSet::default();
+        let change = update_changes(&mut set, tables, old, &spec, &mut || cluster.new_id())?;
+        Ok(step(set, change, old))
+    })
+    .await?;
+    Ok(written(settled))
+}
+
+fn step(set: ChangeSet, change: SpecChange, old: &Arc<Service>) -> Step<Arc<Service>> {
+    match change {
+        SpecChange::Nothing => Step::Nothing(Arc::clone(old)),
+        SpecChange::Adjusted | SpecChange::Revised => Step::Write(set, Arc::clone(old)),
+    }
+}
+
+fn written(settled: Settled<Arc<Service>>) -> Written {
+    let service = settled.value;
+    let version = if settled.changed { settled.index } else { service.meta.modified };
+    Written {
+        id: service.id.0,
+        name: Arc::clone(&service.name),
+        version,
+        index: settled.index,
+        changed: settled.changed,
+    }
+}
+
+/// Refuses a request about a version that is no more.
+pub(crate) fn check_version(
+    kind: Kind,
+    name: &str,
+    asked: Option<Version>,
+    found: Version,
+) -> Result<(), RequestError> {
+    match asked {
+        Some(asked) if asked != found => Err(RequestError::Conflict {
+            field: Some("version"),
+            problem: format!(
+                "version: {kind} {name} was changed meanwhile: it has version {found}, not {asked}; read it again and repeat the change"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What a spec changes on a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpecChange {
+    Nothing,
+    /// Its tasks stay.
+    Adjusted,
+    /// Its tasks are replaced.
+    Revised,
+}
+
+/// Adds what makes `old` be as `spec` says to a change set, guarded by the version of `old`; nothing when it is so already.
+pub(crate) fn update_changes(
+    set: &mut ChangeSet,
+    tables: &Tables,
+    old: &Service,
+    spec: &ServiceSpec,
+    new_id: &mut dyn FnMut() -> Id,
+) -> Result<SpecChange, RequestError> {
+    if std::mem::discriminant(&old.mode) != std::mem::discriminant(&spec.mode) {
+        let problem = format!(
+            "{} is {} and cannot become {}; remove the service and make it anew",
+            old.name,
+            old.mode.as_str(),
+            spec.mode.as_str()
+        );
+        return Err(RequestError::invalid("mode", problem));
+    }
+    let mut new = Service {
+        labels: spec.labels.clone(),
+        mode: spec.mode,
+        update: spec.update,
+        priority: spec.priority,
+        ..old.clone()
+    };
+    let mut change = if new == *old { SpecChange::Nothing } else { SpecChange::Adjusted };
+    let task_of = |id: RevisionId| tables.revision(id).filter(|r| canonical::same_task(&r.task, &spec.task));
+    if task_of(old.revision).is_none() {
+        change = SpecChange::Revised;
+        new.previous = Some(old.revision);
+        // Back to the spec before: tasks that still have it need not be replaced.
+        new.revision = match old.previous.and_then(task_of) {
+            Some(back) => back.id,
+            None => {
+                let id = RevisionId(new_id());
+                let number = newest_number(tables, old) + 1;
+                set.changes.push(Change::CreateRevision(new_revision(id, old.id, number, spec)));
+                id
+            }
+        };
+    }
+    set.guard(ObjectId::Service(old.id), old.meta.modified);
+    if change != SpecChange::Nothing {
+        set.changes.push(Change::UpdateService(new));
+    }
+    Ok(change)
+}
+
+/// The number of the newest revision of a service: it is always the current or the previous one.
+fn newest_number(tables: &Tables, service: &Service) -> u64 {
+    let number = |id| tables.revision(id).map_or(0, |r| r.number);
+    number(service.revision).max(service.previous.map_or(0, number))
+}
+
+/// Makes a replicated service have so many tasks. With a `version`, only if the service still has it.
+///
+/// # Errors
+/// There is no such service, it is not replicated, the number is beyond the limit, or it has another version.
+pub async fn scale(
+    cluster: &dyn Cluster,
+    reference: &str,
+    version: Option<Version>,
+    replicas: u32,
+) -> Result<Written, RequestError> {
+    if u64::from(replicas) > limits::REPLICAS {
+        let problem = format!("{replicas} is more than the {} that one service may have", limits::REPLICAS);
+        return Err(Invalid::new("replicas", problem).into());
+    }
+    let settled = settle(cluster, |tables| {
+        let old = find(tables, reference)?;
+        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+        let Mode::Replicated { replicas: before } = old.mode else {
+            let problem =
+                format!("{} is {}: only a replicated service can be scaled", old.name, old.mode.as_str());
+            return Err(RequestError::invalid("replicas", problem));
+        };
+        if before == replicas {
+            return Ok(Step::Nothing(Arc::clone(old)));
+        }
+        let mut set = ChangeSet::of(vec![Change::UpdateService(Service {
+            mode: Mode::Replicated { replicas },
+            ..(**old).clone()
+        })]);
+        set.guard(ObjectId::Service(old.id), old.meta.modified);
+        Ok(Step::Write(set, Arc::clone(old)))
+    })
+    .await?;
+    Ok(written(settled))
+}
+
+/// Removes a service; its tasks end. The last service of a stack takes the stack with it.
+///
+/// # Errors
+/// There is no such service, or it has another version.
+pub async fn remove(
+    cluster: &dyn Cluster,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Written, RequestError> {
+    let settled = settle(cluster, |tables| {
+        let old = find(tables, reference)?;
+        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+        let mut set = ChangeSet::of(vec![Change::DeleteService(old.id)]);
+        set.guard(ObjectId::Service(old.id), old.meta.modified);
+        if let Some(job) = old.job.and_then(|id| tables.job(id))
+            && tables.services_of_job(job.id).all(|other| other.id == old.id)
+        {
+            // Guarded, so that a deployment that adds a service meanwhile keeps the stack.
+            set.guard(ObjectId::Job(job.id), job.meta.modified);
+            set.changes.push(Change::DeleteJob(job.id));
+        }
+        Ok(Step::Write(set, Arc::clone(old)))
+    })
+    .await?;
+    let version = settled.value.meta.modified;
+    Ok(Written { version, ..written(settled) })
+}
+
+/// The spec that a service has now, as it would be submitted.
+pub fn spec_of(tables: &Tables, service: &Service) -> ServiceSpec {
+    let task = tables.revision(service.revision).map(|r| (*r.task).clone()).unwrap_or_default();
+    ServiceSpec {
+        name: Arc::clone(&service.name),
+        labels: service.labels.clone(),
+        mode: service.mode,
+        update: service.update,
+        priority: service.priority,
+        task,
+    }
+}

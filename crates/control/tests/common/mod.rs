@@ -1,0 +1,108 @@
+//! What the stories share: a cluster in memory, and short words for what is in it.
+#![allow(dead_code, reason = "each test binary uses its part of it")]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use control::testing::MemoryCluster;
+use control::{Cluster, services};
+use model::{
+    Availability, Description, Desired, DriverKind, Labels, Meta, Mode, Node, NodeId, NodeState, NodeStatus,
+    ProgramSpec, Role, Service, ServiceId, ServiceSpec, Slot, TaskId, TaskSpec, TaskState, Time,
+    UpdatePolicy,
+};
+use store::{Change, ChangeSet};
+
+/// The moment at which every story begins.
+pub const START: Time = Time(1_800_000_000_000_000_000);
+
+pub fn cluster() -> MemoryCluster {
+    MemoryCluster::new(START)
+}
+
+/// Runs a request to its end. Requests against a cluster in memory never wait.
+pub fn run<T>(request: impl Future<Output = T>) -> T {
+    let mut request = pin!(request);
+    match request.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a request against a cluster in memory waits"),
+    }
+}
+
+pub fn spec(name: &str, replicas: u32) -> ServiceSpec {
+    ServiceSpec {
+        name: name.into(),
+        labels: Labels::new(),
+        mode: Mode::Replicated { replicas },
+        update: UpdatePolicy::default(),
+        priority: 50,
+        task: TaskSpec {
+            programs: vec![ProgramSpec::new(DriverKind::Exec, vec!["sleep".into(), "100".into()])],
+            ..TaskSpec::default()
+        },
+    }
+}
+
+pub fn global(name: &str) -> ServiceSpec {
+    ServiceSpec { mode: Mode::Global, ..spec(name, 0) }
+}
+
+pub fn command(mut spec: ServiceSpec, words: &[&str]) -> ServiceSpec {
+    spec.task.programs[0].command = words.iter().map(|w| Arc::from(*w)).collect();
+    spec
+}
+
+pub fn create(cluster: &MemoryCluster, spec: ServiceSpec) -> ServiceId {
+    ServiceId(run(services::create(cluster, spec)).expect("accepted").id)
+}
+
+pub fn service(cluster: &MemoryCluster, id: ServiceId) -> Arc<Service> {
+    Arc::clone(cluster.snapshot().service(id).expect("there"))
+}
+
+pub fn node(cluster: &MemoryCluster, hostname: &str) -> NodeId {
+    let id = NodeId(cluster.new_id());
+    let node = Node {
+        id,
+        meta: Meta::default(),
+        role: Role::Worker,
+        availability: Availability::Active,
+        labels: Labels::new(),
+        description: Arc::new(Description { hostname: hostname.into(), ..Description::default() }),
+        status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
+    };
+    cluster.apply(ChangeSet::of(vec![Change::CreateNode(node)]));
+    id
+}
+
+pub fn task(cluster: &MemoryCluster, service_id: ServiceId, slot: Slot) -> TaskId {
+    let id = TaskId(cluster.new_id());
+    cluster.apply(ChangeSet::of(vec![Change::CreateTask {
+        id,
+        service: service_id,
+        slot,
+        revision: service(cluster, service_id).revision,
+        node: if let Slot::Node(node) = slot { Some(node) } else { None },
+        desired: Desired::Running,
+        start_after: None,
+    }]));
+    id
+}
+
+pub fn assign(cluster: &MemoryCluster, task: TaskId, node: NodeId) {
+    cluster.apply(ChangeSet::of(vec![Change::AssignTask { task, node, ports: Box::default() }]));
+}
+
+pub fn report(cluster: &MemoryCluster, task: TaskId, state: TaskState, message: Option<&str>) {
+    let node = cluster.snapshot().task(task).expect("there").node.expect("assigned");
+    cluster.apply(ChangeSet::of(vec![Change::ReportTask {
+        task,
+        node,
+        state,
+        at: cluster.now(),
+        message: message.map(Into::into),
+        programs: Box::default(),
+    }]));
+}

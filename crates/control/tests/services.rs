@@ -1,0 +1,243 @@
+//! Requests about services, as stories against a cluster in memory.
+
+mod common;
+
+use common::{cluster, command, create, global, node, report, run, service, spec, task};
+use control::{Cluster, ProposeError, RequestError, ServiceStatus, service_status, services};
+use model::{Mode, Slot, TaskState};
+use store::{Change, ChangeSet};
+
+#[test]
+fn a_service_is_made_with_its_first_revision() {
+    let cluster = cluster();
+    let written = run(services::create(&cluster, spec("web", 3))).unwrap();
+    let tables = cluster.snapshot();
+    let web = services::find(&tables, "WEB").unwrap();
+    assert_eq!((web.id.0, web.meta.modified), (written.id, written.version));
+    assert_eq!(web.mode, Mode::Replicated { replicas: 3 });
+    assert_eq!(tables.revision(web.revision).unwrap().number, 1);
+    assert_eq!(services::spec_of(&tables, web), spec("web", 3));
+}
+
+#[test]
+fn what_cannot_be_accepted_is_refused_and_leaves_no_trace() {
+    let cluster = cluster();
+    create(&cluster, spec("web", 1));
+    let before = cluster.proposed();
+    let refused = |spec, field: &str| {
+        let error = run(services::create(&cluster, spec)).unwrap_err();
+        assert_eq!(error.field(), Some(field), "{error}");
+    };
+    refused(spec("-", 1), "name");
+    refused(spec("Web", 1), "name");
+    refused(command(spec("a", 1), &[]), "command");
+    let scaled = run(services::scale(&cluster, "web", None, u32::MAX)).unwrap_err();
+    assert_eq!(scaled.field(), Some("replicas"));
+    let renamed = run(services::update(&cluster, "web", None, spec("web2", 1))).unwrap_err();
+    assert_eq!(renamed.to_string(), "name: \"web2\" is not \"web\", and a service keeps its name");
+    let other_mode = run(services::update(&cluster, "web", None, global("web"))).unwrap_err();
+    assert_eq!(other_mode.field(), Some("mode"));
+    assert_eq!(cluster.proposed(), before, "nothing was even proposed");
+}
+
+#[test]
+fn only_a_changed_task_spec_makes_a_revision() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 1));
+    let first = service(&cluster, id);
+    let update = |spec| run(services::update(&cluster, "web", None, spec)).unwrap();
+
+    let same = update(spec("web", 1));
+    assert!(!same.changed && same.version == first.meta.modified);
+    assert_eq!(cluster.snapshot().index(), first.meta.modified, "nothing was written");
+
+    let mut wider = spec("web", 4);
+    wider.labels.insert("a".into(), "b".into());
+    wider.update.parallelism = 2;
+    let written = update(wider);
+    let adjusted = service(&cluster, id);
+    assert!(written.changed && written.version == adjusted.meta.modified);
+    assert_eq!((adjusted.revision, adjusted.previous), (first.revision, None));
+    assert_eq!((adjusted.mode, adjusted.update.parallelism), (Mode::Replicated { replicas: 4 }, 2));
+
+    update(command(spec("web", 4), &["sleep", "7"]));
+    let revised = service(&cluster, id);
+    assert_eq!(revised.previous, Some(first.revision));
+    assert_eq!(cluster.snapshot().revision(revised.revision).unwrap().number, 2);
+
+    // Back to the spec before is back to its revision: tasks that still have it stay.
+    update(spec("web", 4));
+    let back = service(&cluster, id);
+    assert_eq!((back.revision, back.previous), (first.revision, Some(revised.revision)));
+    update(command(spec("web", 4), &["sleep", "8"]));
+    let third = service(&cluster, id);
+    assert_eq!(cluster.snapshot().revision(third.revision).unwrap().number, 3);
+}
+
+#[test]
+fn a_version_decides_between_conflict_and_another_try() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 1));
+    let seen = service(&cluster, id).meta.modified;
+    // Somebody scales between our read and our write.
+    let meddle = || {
+        let mut other = (*service(&cluster, id)).clone();
+        let Mode::Replicated { replicas } = &mut other.mode else { panic!("replicated") };
+        *replicas += 10;
+        cluster.meddle_next(ChangeSet::of(vec![Change::UpdateService(other)]));
+    };
+    meddle();
+    run(services::update(&cluster, "web", None, command(spec("web", 2), &["true"]))).unwrap();
+    assert_eq!(service(&cluster, id).mode, Mode::Replicated { replicas: 2 }, "decided anew");
+
+    let stale = run(services::scale(&cluster, "web", Some(seen), 5)).unwrap_err();
+    assert_eq!(stale.field(), Some("version"));
+    let fresh = service(&cluster, id).meta.modified;
+    meddle();
+    let raced = run(services::scale(&cluster, "web", Some(fresh), 5)).unwrap_err();
+    assert!(matches!(raced, RequestError::Conflict { .. }), "{raced}");
+    assert_eq!(service(&cluster, id).mode, Mode::Replicated { replicas: 12 });
+    let fresh = service(&cluster, id).meta.modified;
+    assert!(run(services::scale(&cluster, "web", Some(fresh), 5)).unwrap().changed);
+    assert!(!run(services::scale(&cluster, "web", None, 5)).unwrap().changed);
+}
+
+#[test]
+fn two_who_make_the_same_name_get_one_service() {
+    let cluster = cluster();
+    let other = cluster_change_set_of_create(&cluster);
+    cluster.meddle_next(other);
+    let error = run(services::create(&cluster, spec("web", 1))).unwrap_err();
+    assert_eq!(error.field(), Some("name"));
+    assert_eq!(cluster.snapshot().services().count(), 1);
+}
+
+/// What creating `WEB` writes, taken from another cluster.
+fn cluster_change_set_of_create(cluster: &control::testing::MemoryCluster) -> ChangeSet {
+    let (id, revision) = (model::ServiceId(cluster.new_id()), model::RevisionId(cluster.new_id()));
+    let spec = spec("WEB", 1);
+    ChangeSet::of(vec![
+        Change::CreateRevision(model::Revision {
+            id: revision,
+            service: id,
+            number: 1,
+            created_at: model::Time::ZERO,
+            created: 0,
+            task: std::sync::Arc::new(spec.task),
+        }),
+        Change::CreateService(model::Service {
+            id,
+            meta: model::Meta::default(),
+            namespace: model::NamespaceId::DEFAULT,
+            job: None,
+            name: spec.name,
+            labels: spec.labels,
+            mode: spec.mode,
+            update: spec.update,
+            revision,
+            previous: None,
+            priority: spec.priority,
+        }),
+    ])
+}
+
+#[test]
+fn what_the_daemon_cannot_do_is_told_apart() {
+    let cluster = cluster();
+    cluster.fail_next(ProposeError::Unavailable("this node is not the leader".into()));
+    let error = run(services::create(&cluster, spec("web", 1))).unwrap_err();
+    assert_eq!(error.to_string(), "this node is not the leader; nothing was changed, try again");
+    cluster.fail_next(ProposeError::Unknown("the leader changed".into()));
+    let error = run(services::create(&cluster, spec("web", 1))).unwrap_err();
+    assert!(matches!(error, RequestError::OutcomeUnknown(_)));
+}
+
+#[test]
+fn a_removed_service_is_gone_and_its_name_free() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 1));
+    let version = service(&cluster, id).meta.modified;
+    let written = run(services::remove(&cluster, "web", None)).unwrap();
+    assert_eq!((written.id, written.version), (id.0, version));
+    let again = run(services::remove(&cluster, "web", None)).unwrap_err();
+    assert!(matches!(again, RequestError::NotFound { .. }), "{again}");
+    create(&cluster, spec("web", 1));
+}
+
+#[test]
+fn references_are_names_ids_or_beginnings_of_ids() {
+    let cluster = cluster();
+    let ids: Vec<_> = (0..40).map(|n| create(&cluster, spec(&format!("s{n}"), 1))).collect();
+    let tables = cluster.snapshot();
+    for id in &ids {
+        let text = id.to_string();
+        assert_eq!(services::find(&tables, &text).unwrap().id, *id);
+        let mut fits = 0;
+        for n in 1..text.len() {
+            let prefix = &text[..n];
+            let sharing = ids.iter().filter(|i| i.to_string().starts_with(prefix)).count();
+            match services::find(&tables, prefix) {
+                Ok(found) => {
+                    fits += 1;
+                    assert_eq!((found.id, sharing), (*id, 1));
+                }
+                Err(RequestError::Ambiguous { matches, .. }) => assert_eq!(matches.len(), sharing.min(6)),
+                Err(other) => panic!("{prefix}: {other}"),
+            }
+        }
+        assert!(fits > 0);
+    }
+    for nothing in ["nope", "zzzzzzzzzzzzzzzzzzzzzzzzz", "S"] {
+        assert!(matches!(services::find(&tables, nothing), Err(RequestError::NotFound { .. })), "{nothing}");
+    }
+    assert_eq!(services::find(&tables, "").unwrap_err().field(), Some("service"));
+}
+
+#[test]
+fn a_name_goes_before_the_beginning_of_an_id() {
+    let cluster = cluster();
+    let first = create(&cluster, spec("web", 1));
+    let name = first.to_string()[..3].to_owned();
+    let named = create(&cluster, spec(&name, 1));
+    assert_eq!(services::find(&cluster.snapshot(), &name).unwrap().id, named);
+}
+
+#[test]
+fn status_counts_what_runs_and_what_waits() {
+    let cluster = cluster();
+    let here = node(&cluster, "here");
+    let id = create(&cluster, spec("web", 2));
+    let status = || service_status(&cluster.snapshot(), &service(&cluster, id));
+    assert_eq!(status(), ServiceStatus { wanted: 2, ..ServiceStatus::default() });
+    let first = task(&cluster, id, Slot::Number(0));
+    let second = task(&cluster, id, Slot::Number(1));
+    assert_eq!(status(), ServiceStatus { wanted: 2, waiting: 2, updated: 2, ..ServiceStatus::default() });
+    for t in [first, second] {
+        common::assign(&cluster, t, here);
+        report(&cluster, t, TaskState::Running, None);
+    }
+    let all = ServiceStatus { wanted: 2, running: 2, updated: 2, waiting: 0, converged: true };
+    assert_eq!(status(), all);
+    run(services::update(&cluster, "web", None, command(spec("web", 2), &["true"]))).unwrap();
+    assert_eq!(status(), ServiceStatus { updated: 0, converged: false, ..all });
+}
+
+#[test]
+fn a_global_service_wants_a_task_on_each_node_that_complies() {
+    let cluster = cluster();
+    let mut wanted = global("agent");
+    wanted.task.placement.constraints = vec!["node.hostname!=c".parse().unwrap()];
+    let id = create(&cluster, wanted);
+    let status = || service_status(&cluster.snapshot(), &service(&cluster, id)).wanted;
+    assert_eq!(status(), 0);
+    for name in ["a", "b", "c"] {
+        node(&cluster, name);
+    }
+    assert_eq!(status(), 2);
+    let drain = control::nodes::NodeChange {
+        availability: Some(model::Availability::Drain),
+        ..control::nodes::NodeChange::default()
+    };
+    run(control::nodes::update(&cluster, "a", None, drain)).unwrap();
+    assert_eq!(status(), 1);
+}
