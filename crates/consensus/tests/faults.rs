@@ -198,7 +198,7 @@ async fn power_that_goes_in_the_middle_of_a_write_loses_nothing_acknowledged() {
 
     let mut dice = Dice(42);
     for (acknowledged, before, changes) in &syncs {
-        for _ in 0..4 {
+        for _ in 0..2 {
             let image = torn(before, changes, &mut dice);
             recovers(&image, *acknowledged).await;
         }
