@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use model::{
-    Cluster, Desired, Job, JobId, Namespace, NamespaceId, Node, NodeId, Revision, RevisionId, Service,
-    ServiceId, Task, TaskId, Time,
+    Cluster, Decision, Desired, Index, Job, JobId, Namespace, NamespaceId, Node, NodeId, Revision,
+    RevisionId, Service, ServiceId, Task, TaskId, Time,
 };
 
 use crate::tables::{NodeEntry, RevisionEntry, ServiceEntry, Tables, folded};
@@ -245,4 +245,64 @@ impl Tables {
 fn delayed_until(task: Option<&Task>) -> Option<(Time, TaskId)> {
     let task = task.filter(|t| t.desired == Desired::Ready && !t.status.state.is_ended())?;
     Some((task.start_after?, task.id))
+}
+
+/// For snapshots.
+impl Tables {
+    /// Every node id that is known, with [`node_tasks_index`](Self::node_tasks_index), by id: nodes, and what tasks name.
+    pub(crate) fn known_nodes(&self) -> impl Iterator<Item = (NodeId, Index)> + '_ {
+        self.nodes.iter().map(|(id, entry)| (*id, entry.tasks_index))
+    }
+
+    /// Every service id that is known, with [`service_index`](Self::service_index), by id: services, and what tasks are of.
+    pub(crate) fn known_services(&self) -> impl Iterator<Item = (ServiceId, Index)> + '_ {
+        self.services.iter().map(|(id, entry)| (*id, entry.index))
+    }
+
+    /// True for an id that [`known_nodes`](Self::known_nodes) has.
+    pub(crate) fn knows_node(&self, id: NodeId) -> bool {
+        self.nodes.contains_key(&id)
+    }
+
+    /// True for an id that [`known_services`](Self::known_services) has.
+    pub(crate) fn knows_service(&self, id: ServiceId) -> bool {
+        self.services.contains_key(&id)
+    }
+
+    /// Every revision, by id.
+    pub(crate) fn all_revisions(&self) -> impl Iterator<Item = &Arc<Revision>> {
+        self.revisions.values().map(|entry| &entry.revision)
+    }
+
+    /// Keeps what is known under a node's id beside the node.
+    pub(crate) fn know_node(&mut self, id: NodeId, tasks_index: Index) {
+        self.nodes.entry(id).or_default().tasks_index = tasks_index;
+    }
+
+    /// Keeps what is known under a service's id beside the service.
+    pub(crate) fn know_service(&mut self, id: ServiceId, index: Index, decisions: Vec<Decision>) {
+        let entry = self.services.entry(id).or_default();
+        entry.index = index;
+        entry.decisions = Arc::new(decisions);
+    }
+
+    /// Something that is known although nothing refers to it, which `apply` never leaves behind.
+    pub(crate) fn unused(&self) -> Option<String> {
+        let revision =
+            self.revisions.iter().find(|(_, e)| e.refs == 0).map(|(id, _)| format!("revision {id}"));
+        let service = |e: &ServiceEntry| e.service.is_none() && e.used.total() == 0;
+        let service = self.services.iter().find(|(_, e)| service(e)).map(|(id, _)| format!("service {id}"));
+        let node = |e: &NodeEntry| e.node.is_none() && e.tasks == 0;
+        let node = self.nodes.iter().find(|(_, e)| node(e)).map(|(id, _)| format!("node {id}"));
+        revision.or(service).or(node)
+    }
+
+    /// Sets the indexes of tables that were read.
+    pub(crate) fn restore_indexes(&mut self, index: Index, time: Time, tables: &[Index]) {
+        self.index = index;
+        self.time = time;
+        for (here, there) in self.table_index.iter_mut().zip(tables) {
+            *here = *there;
+        }
+    }
 }

@@ -4,6 +4,7 @@
 
 mod apply;
 mod change;
+pub mod codec;
 mod derived;
 mod event;
 mod index;

@@ -51,7 +51,7 @@ impl Tx<'_> {
 
     pub(super) fn create_service(&mut self, service: &Service) -> Result<(), Refused> {
         let object = ObjectId::Service(service.id);
-        if self.tables.services.contains_key(&service.id) {
+        if self.tables.knows_service(service.id) {
             // Also when only tasks of a removed service of this id are left: ids are never used twice.
             return Err(Refused::Exists(object));
         }
