@@ -36,7 +36,11 @@ pub async fn clear(data_dir: &Path, supervisor: (PathBuf, Vec<OsString>)) -> Res
         for record in records::load(&home.tasks()).map_err(|e| e.to_string())? {
             let Some(dir) = records::task_dir(&home.tasks(), record.task()) else { continue };
             for program in &record.assignment.spec.programs {
-                let key = Key { dir: dir.clone(), task: record.task().to_string(), program: program.name.to_string() };
+                let key = Key {
+                    dir: dir.clone(),
+                    task: record.task().to_string(),
+                    program: program.name.to_string(),
+                };
                 // What never ran, or was removed before, is no matter.
                 let _ = driver.remove(key, KeepLogs::No).await;
             }

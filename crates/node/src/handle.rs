@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{
-    BoxFuture, Cluster, Info, LogError, LogQuery, LogStream, ProposeError,
-};
+use control::{BoxFuture, Cluster, Info, LogError, LogQuery, LogStream, ProposeError};
 use model::{Id, Index, TaskId, Time, Verdict};
 use store::{ChangeSet, Event, EventId, Gone, Tables};
 use tokio::sync::{mpsc, oneshot};

@@ -194,9 +194,11 @@ mod tests {
         home.identity().unwrap();
         let path = dir.path().join("node");
         let text = fs::read_to_string(&path).unwrap();
-        for (from, to, word) in
-            [("voter ", "voter 1", "damaged"), ("node 1", "node 9", "newer quelea"), ("check", "chick", "damaged")]
-        {
+        for (from, to, word) in [
+            ("voter ", "voter 1", "damaged"),
+            ("node 1", "node 9", "newer quelea"),
+            ("check", "chick", "damaged"),
+        ] {
             fs::write(&path, text.replacen(from, to, 1)).unwrap();
             let error = home.identity().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

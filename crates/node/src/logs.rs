@@ -60,7 +60,12 @@ impl TaskLogs {
     }
 
     /// The programs of the wanted tasks that are not in `known` yet, and a word about each task whose log is not here.
-    fn sources(&self, tables: &Tables, query: &LogQuery, known: &mut BTreeSet<TaskId>) -> (Vec<Source>, Vec<String>) {
+    fn sources(
+        &self,
+        tables: &Tables,
+        query: &LogQuery,
+        known: &mut BTreeSet<TaskId>,
+    ) -> (Vec<Source>, Vec<String>) {
         let tasks: Vec<Arc<Task>> = match query.of {
             LogSource::Service(id) => tables.tasks_of_service(id).cloned().collect(),
             LogSource::Task(id) => tables.task(id).cloned().into_iter().collect(),
@@ -71,7 +76,10 @@ impl TaskLogs {
             let Some(node) = task.node.filter(|_| !known.contains(&task.id)) else { continue };
             known.insert(task.id);
             if node != self.node {
-                warnings.push(format!("the log of task {} is on node {node}, which cannot be read from here", task.id));
+                warnings.push(format!(
+                    "the log of task {} is on node {node}, which cannot be read from here",
+                    task.id
+                ));
                 continue;
             }
             let Some(dir) = task_dir(&self.tasks, &task.id.to_string()) else { continue };
@@ -198,7 +206,9 @@ async fn follow(logs: TaskLogs, published: Arc<Published>, query: LogQuery, out:
         readers.retain(|_, handles| handles.iter().any(|h| !h.is_finished()));
         let over = match query.of {
             LogSource::Service(id) => tables.service(id).is_none(),
-            LogSource::Task(id) => tables.task(id).is_none_or(|t| t.status.state.is_ended()) && readers.is_empty(),
+            LogSource::Task(id) => {
+                tables.task(id).is_none_or(|t| t.status.state.is_ended()) && readers.is_empty()
+            }
         };
         if over {
             break;

@@ -13,7 +13,7 @@ use store::{ChangeSet, Entry, FEATURE_LEVEL, codec};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock;
-use crate::replica::{Replica, Tags};
+use crate::replica::{Replica, TAG_LEN, Tags};
 
 /// Most change sets in one entry.
 const SETS: usize = 256;
@@ -85,9 +85,13 @@ impl Proposer {
             batch.into_iter().map(|p| (p.set, p.reply)).unzip();
         let entry = Entry { feature_level: FEATURE_LEVEL, time: clock::now(), sets };
         let body = codec::encode_entry(&entry);
-        if body.len() + crate::replica::TAG_LEN > ENTRY_BYTES && entry.sets.len() > 1 {
+        if let Err(problem) = fits(&body) {
             let mut first: Vec<Proposal> =
                 entry.sets.into_iter().zip(replies).map(|(set, reply)| Proposal { set, reply }).collect();
+            if first.len() == 1 {
+                self.refuse(first, &problem);
+                return Vec::new();
+            }
             let second = first.split_off(first.len() / 2);
             let mut all = self.entries(first);
             all.extend(self.entries(second));
@@ -96,12 +100,37 @@ impl Proposer {
         self.sequence += 1;
         let tickets = replies.iter().map(|r| if let Reply::Plane(t) = r { Some(*t) } else { None }).collect();
         self.tags.note(self.sequence, tickets);
-        let mut bytes = Vec::with_capacity(crate::replica::TAG_LEN + body.len());
+        let mut bytes = Vec::with_capacity(TAG_LEN + body.len());
         bytes.extend_from_slice(&self.boot.to_le_bytes());
         bytes.extend_from_slice(&self.sequence.to_le_bytes());
         bytes.extend_from_slice(&body);
         vec![(bytes, self.sequence, replies)]
     }
+
+    fn refuse(&self, proposals: Vec<Proposal>, problem: &str) {
+        for proposal in proposals {
+            match proposal.reply {
+                Reply::Plane(ticket) => {
+                    tracing::error!(problem, "the control plane made a change set that cannot be logged");
+                    let _ = self.plane.send(Input::Lost(ticket));
+                }
+                Reply::Caller(caller) => {
+                    let _ = caller.send(Err(ProposeError::Unavailable(problem.to_owned())));
+                }
+            }
+        }
+    }
+}
+
+/// Whether an entry may enter the log: what no manager could read must never get there.
+fn fits(body: &[u8]) -> Result<(), String> {
+    if body.len() + TAG_LEN > ENTRY_BYTES {
+        return Err(format!(
+            "the change has {} bytes, more than the {ENTRY_BYTES} that an entry may have",
+            body.len()
+        ));
+    }
+    codec::check_entry(body).map_err(|e| e.to_string())
 }
 
 /// What is queued, at least one proposal; nothing once the channel is closed.

@@ -42,9 +42,10 @@ pub fn run(tasks: &Path, jobs: &Receiver<DiskJob>, answers: &UnboundedSender<Inp
         let answer = match job {
             DiskJob::Write(record) => match write(tasks, &record) {
                 Ok(()) => Input::Persisted { task: Arc::clone(record.task()) },
-                Err(error) => {
-                    Input::PersistFailed { task: Arc::clone(record.task()), message: error.to_string().into() }
-                }
+                Err(error) => Input::PersistFailed {
+                    task: Arc::clone(record.task()),
+                    message: error.to_string().into(),
+                },
             },
             DiskJob::Delete(task) => {
                 if let Err(error) = delete(tasks, &task) {
@@ -317,7 +318,8 @@ mod tests {
             ports: Box::new([BoundPort { name: "http".into(), protocol: Protocol::Tcp, port: 20_001 }]),
             state: TaskState::Accepted,
         };
-        let status = ProgramStatus { name: "main".into(), pid: 7, exit_code: Some(3), ..ProgramStatus::default() };
+        let status =
+            ProgramStatus { name: "main".into(), pid: 7, exit_code: Some(3), ..ProgramStatus::default() };
         Record {
             node: "n1".into(),
             assignment: Arc::new(assignment),
@@ -326,7 +328,11 @@ mod tests {
             at: Time(5),
             message: Some("why".into()),
             outcome: Some(Outcome::Failed),
-            programs: vec![ProgramRecord { status, ending: Some(Ending::Stopped), ..ProgramRecord::default() }],
+            programs: vec![ProgramRecord {
+                status,
+                ending: Some(Ending::Stopped),
+                ..ProgramRecord::default()
+            }],
         }
     }
 

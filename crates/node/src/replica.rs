@@ -104,15 +104,7 @@ pub struct Replica {
 impl Replica {
     /// An empty replica; the log fills it.
     pub fn new(published: Arc<Published>, plane: Sender<Input>, boot: u64, tags: Arc<Tags>) -> Self {
-        Self {
-            tables: Tables::new(),
-            published,
-            plane,
-            boot,
-            tags,
-            events: Vec::new(),
-            outcomes: Vec::new(),
-        }
+        Self { tables: Tables::new(), published, plane, boot, tags, events: Vec::new(), outcomes: Vec::new() }
     }
 
     fn note_outcomes(&mut self, tag: &[u8], results: &[Result<(), Refused>]) {

@@ -200,7 +200,9 @@ impl Room {
                     notes: started.notes.into_iter().map(Into::into).collect(),
                 },
                 Ok(Attached::Exited(started, exit)) => exited(exit, Time(started.started_at_unix_ns)),
-                Ok(Attached::Lost { reason }) => DriverEvent::Lost { message: reason.into(), at: clock::now() },
+                Ok(Attached::Lost { reason }) => {
+                    DriverEvent::Lost { message: reason.into(), at: clock::now() }
+                }
                 Ok(Attached::Never) => DriverEvent::Never,
                 Err(error) => DriverEvent::AttachFailed { message: error.to_string().into() },
             };
@@ -244,7 +246,12 @@ impl Room {
 }
 
 /// Waits for the end of a program and tells the agent.
-async fn watch_end(driver: &dyn Driver, key: Key, program: ProgramRef, inputs: &mpsc::UnboundedSender<Input>) {
+async fn watch_end(
+    driver: &dyn Driver,
+    key: Key,
+    program: ProgramRef,
+    inputs: &mpsc::UnboundedSender<Input>,
+) {
     let event = loop {
         match driver.wait(key.clone()).await {
             Ok(exit) => break exited(exit, Time::ZERO),

@@ -12,8 +12,8 @@ use control::{Cluster as _, Info};
 use drivers::{Driver, ExecDriver, ExecOptions, MockDriver};
 use manager::Input as PlaneInput;
 use model::{
-    Availability, Cluster, Description, DriverKind, Labels, Meta, Node as NodeObject, NodeState, NodeStatus, Role,
-    Span,
+    Availability, Cluster, Description, DriverKind, Labels, Meta, Node as NodeObject, NodeState, NodeStatus,
+    Role, Span,
 };
 use store::{Change, ChangeSet, Guard, ObjectId};
 use tokio::sync::{mpsc, watch};
@@ -150,7 +150,11 @@ fn info(options: &Options, identity: &Identity, description: &Description) -> In
 }
 
 /// The first time: the cluster, and this node as its only member. Guards make it happen once.
-async fn set_up(handle: &Handle, identity: &Identity, description: &Arc<Description>) -> Result<(), StartError> {
+async fn set_up(
+    handle: &Handle,
+    identity: &Identity,
+    description: &Arc<Description>,
+) -> Result<(), StartError> {
     let tables = handle.snapshot();
     if tables.cluster().is_some() {
         return Ok(());
