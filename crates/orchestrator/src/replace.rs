@@ -13,7 +13,8 @@
 //!    their preparation. So a task that keeps failing at once uses up its attempts however long the delay is, while
 //!    one that has run well for longer than the window starts afresh. (Counting by the clock, as SwarmKit does, never
 //!    reaches `max_attempts` when the delay is as long as the window.)
-//! 5. The replacement may run `delay` after the end, by the log's clock.
+//! 5. The replacement may run `delay` after the end, by the log's clock. Of a task that ended while it still waited for its own
+//!    time, `delay` after that time.
 
 use model::{Condition, ReplacePolicy, RevisionId, Span, Task, TaskState, Time};
 
@@ -53,7 +54,8 @@ pub(crate) fn decide<'t>(
     if policy.max_attempts > 0 && used(policy, ends) > policy.max_attempts as usize {
         return Verdict::Never(Reason::Attempts);
     }
-    Verdict::From(newest.status.applied_at + policy.delay)
+    let turn = newest.start_after.unwrap_or(Time::ZERO);
+    Verdict::From(newest.status.applied_at.max(turn) + policy.delay)
 }
 
 /// How many ends count against `max_attempts`. Looks at no more than it takes to know that they are used up.

@@ -204,6 +204,10 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
     }
     let policy = &wanted.spec.replace;
     match replace::decide(policy, newest, replace::counted(tasks, wanted.service.revision)) {
+        Verdict::From(_) if newest.start_after.is_some_and(|at| draft.now < at) => {
+            // It could not even be made ready. Another one would be tried at once and fail as well: its turn comes first.
+            newest.start_after.into_iter().for_each(|at| draft.wake(at));
+        }
         Verdict::From(at) => {
             let text =
                 format!("{}: {}; replaced{}", name(draft, newest), replace::ending(newest), after(policy));
