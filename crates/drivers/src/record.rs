@@ -9,7 +9,7 @@
 //! | `exit.json` | the supervisor, or whoever finds it lost | once; synced, then renamed |
 //! | `supervisor.log` | the supervisor's standard error | when something unforeseen happens |
 //!
-//! Whoever changes anything but `launch.json` holds the lock.
+//! Whoever changes anything holds the lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -106,13 +106,25 @@ impl StateDir {
     }
 
     /// Makes the directory and puts the launch record in it, so that both survive a power cut. The same record again
-    /// costs next to nothing; another one replaces it as a whole.
-    pub(crate) fn write_launch(&self, record: &LaunchRecord) -> io::Result<()> {
+    /// costs next to nothing; another one replaces it as a whole. False when somebody else is at this program.
+    pub(crate) fn write_launch(&self, record: &LaunchRecord) -> io::Result<bool> {
         let mut builder = fs::DirBuilder::new();
         // The environment is nobody else's business.
         builder.recursive(true).mode(0o700).create(&self.path)?;
         // The lock comes first: where there is a launch record, there is a lock.
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.file("lock"))?;
+        let lock =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.file("lock"));
+        match lock {
+            // Removed again between the two steps.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            lock => drop(lock?),
+        }
+        let TryLock::Taken(_lock) = self.try_lock()? else {
+            return Ok(false);
+        };
+        if ["held.json", "state.json", "exit.json"].iter().any(|name| self.file(name).exists()) {
+            return Ok(false);
+        }
         let bytes = to_json(record)?;
         let path = self.file("launch.json");
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -132,7 +144,7 @@ impl StateDir {
         for parent in self.path.ancestors().skip(1).take(2) {
             sync_dir(parent)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The record of a program that has a pid and waits to be let go. Not written in one go: the program is let go

@@ -139,7 +139,9 @@ impl Shared {
         fs::create_dir_all(&launch.run_dir).map_err(DriverError::io(&launch.run_dir))?;
         let boot_id = boot_id().map_err(DriverError::io("/proc/sys/kernel/random/boot_id".as_ref()))?;
         let record = LaunchRecord { protocol: PROTOCOL, boot_id, launch: launch.clone(), layout };
-        state.write_launch(&record).map_err(DriverError::io(state.path()))?;
+        if !state.write_launch(&record).map_err(DriverError::io(state.path()))? {
+            return Ok(Report::Taken);
+        }
 
         let log = state.path().join("supervisor.log");
         let log = OpenOptions::new().create(true).append(true).open(&log).map_err(DriverError::io(&log))?;
