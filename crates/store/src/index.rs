@@ -193,7 +193,7 @@ impl Tables {
             }
         }
         let waits = |task: Option<&Task>| {
-            task.filter(|t| t.waits_for_node()).map(|t| (t.service, t.revision, t.slot, t.id))
+            task.filter(|t| t.waits_for_node()).map(|t| (t.service, t.revision, t.created, t.slot, t.id))
         };
         let (was, is) = (waits(old), waits(new));
         if was != is {
