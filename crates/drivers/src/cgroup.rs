@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,6 +23,9 @@ const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 const CPU_PERIOD_US: u64 = 100_000;
 /// The smallest CPU quota that the kernel takes, in microseconds.
 const MIN_CPU_QUOTA_US: u64 = 1_000;
+/// How long a process may be on its way out of a group after it has let go of all else.
+const EXIT_ATTEMPTS: u32 = 250;
+const EXIT_PAUSE: Duration = Duration::from_millis(2);
 /// Where the supervisors themselves live, beside their programs. No program's group has this name: theirs has an `@`.
 const SUPERVISORS: &str = "supervisors";
 
@@ -168,8 +172,14 @@ impl Layout {
     /// Removes the instance's directories, as far as they are empty.
     pub(crate) fn remove(&self) {
         if let Some(unified) = &self.unified {
-            let _ = fs::remove_dir(unified.join(SUPERVISORS));
-            let _ = fs::remove_dir(unified);
+            for _ in 0..EXIT_ATTEMPTS {
+                let _ = fs::remove_dir(unified.join(SUPERVISORS));
+                // With a program's group there, supervisors live on. Without, the last ones are on their way out.
+                if children(unified).iter().any(|dir| !dir.ends_with(SUPERVISORS)) || remove_tree(unified) {
+                    break;
+                }
+                std::thread::sleep(EXIT_PAUSE);
+            }
         }
         for dir in self.v1.values() {
             let _ = fs::remove_dir(dir);
