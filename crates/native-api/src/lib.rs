@@ -34,4 +34,22 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
+mod api;
+mod body;
+mod errors;
+mod from;
+mod handlers;
+mod openapi;
+mod query;
+mod router;
+mod routes;
+mod serve;
+mod shutdown;
+mod to;
 pub mod types;
+
+pub use access::{Access, Token};
+pub use router::router;
+pub use serve::{ServeLimits, serve_tcp, serve_unix};
+pub use shutdown::Shutdown;

@@ -1,0 +1,195 @@
+//! From JSON to the model: the only door in. Every refusal names the field by the path that the client wrote.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use control::nodes::NodeChange;
+use model::{self, Constraint, DriverKind, Invalid, Labels, Lifecycle, ProgramSpec, Span, TaskSpec};
+
+use crate::types::{
+    Availability, Condition, Cpus, Driver, Duration, Mode, NodeUpdate, Port, PortMode, Program, Protocol,
+    Resources, ServiceSpec, Size,
+};
+
+/// A whole service.
+pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, Invalid> {
+    let programs = programs(&mut spec)?;
+    let task = TaskSpec {
+        programs,
+        replace: model::ReplacePolicy {
+            condition: condition(spec.restart_policy.condition),
+            delay: span("restart_policy.delay", &spec.restart_policy.delay)?,
+            max_attempts: spec.restart_policy.max_attempts,
+            window: span("restart_policy.window", &spec.restart_policy.window)?,
+        },
+        placement: model::Placement {
+            constraints: constraints(&spec.placement.constraints)?,
+            max_replicas: spec.placement.max_replicas_per_node,
+        },
+        ports: spec.ports.into_iter().map(port).collect(),
+        force: spec.force,
+    };
+    Ok(model::ServiceSpec {
+        mode: mode(spec.mode, spec.replicas)?,
+        name: spec.name.into(),
+        labels: labels(spec.labels),
+        update: model::UpdatePolicy {
+            parallelism: spec.update.parallelism,
+            delay: span("update.delay", &spec.update.delay)?,
+        },
+        priority: spec.priority,
+        task,
+    })
+}
+
+fn mode(mode: Mode, replicas: Option<u32>) -> Result<model::Mode, Invalid> {
+    match (mode, replicas) {
+        (Mode::Replicated, replicas) => Ok(model::Mode::Replicated { replicas: replicas.unwrap_or(1) }),
+        (Mode::Global, None) => Ok(model::Mode::Global),
+        (Mode::Global, Some(_)) => Err(Invalid::new(
+            "replicas",
+            "a global service has one task on each node that complies; leave replicas out",
+        )),
+    }
+}
+
+/// The programs of a task: those in the list, or else the one that the flat fields describe.
+fn programs(spec: &mut ServiceSpec) -> Result<Vec<ProgramSpec>, Invalid> {
+    let flat = Program {
+        name: "main".into(),
+        driver: spec.driver,
+        command: std::mem::take(&mut spec.command),
+        env: std::mem::take(&mut spec.env),
+        working_dir: spec.working_dir.take(),
+        user: spec.user.take(),
+        resources: std::mem::take(&mut spec.resources),
+        stop_signal: spec.stop_signal.take(),
+        stop_grace_period: spec.stop_grace_period.clone(),
+        restart: spec.restart.clone(),
+        log: spec.log.clone(),
+    };
+    if spec.programs.is_empty() {
+        return Ok(vec![program("", flat)?]);
+    }
+    if flat != Program::default() {
+        let problem = "are given beside command or another field of a single program; use one or the other";
+        return Err(Invalid::new("programs", problem));
+    }
+    let listed = std::mem::take(&mut spec.programs).into_iter().enumerate();
+    listed.map(|(n, p)| program(&format!("programs[{n}]."), p)).collect()
+}
+
+fn program(at: &str, program: Program) -> Result<ProgramSpec, Invalid> {
+    let field = |name: &str| format!("{at}{name}");
+    Ok(ProgramSpec {
+        name: program.name.into(),
+        driver: match program.driver {
+            Driver::Exec => DriverKind::Exec,
+            Driver::Mock => DriverKind::Mock,
+        },
+        lifecycle: Lifecycle::Main,
+        command: program.command.into_iter().map(Arc::from).collect(),
+        env: labels(program.env),
+        dir: program.working_dir.map(Arc::from),
+        user: program.user.map(Arc::from),
+        limits: limits(&field("resources.limits"), &program.resources)?,
+        reserve: reservations(&field("resources.reservations"), program.resources)?,
+        stop_signal: program.stop_signal.map(Arc::from),
+        stop_grace: span(&field("stop_grace_period"), &program.stop_grace_period)?,
+        restart: model::RestartPolicy {
+            attempts: program.restart.attempts,
+            window: span(&field("restart.window"), &program.restart.window)?,
+            delay: span(&field("restart.delay"), &program.restart.delay)?,
+        },
+        log: model::LogPolicy {
+            max_bytes: bytes(&field("log.max_bytes"), &program.log.max_bytes)?.unsigned_abs(),
+            files: program.log.files,
+        },
+    })
+}
+
+fn limits(at: &str, resources: &Resources) -> Result<model::Limits, Invalid> {
+    let limits = &resources.limits;
+    Ok(model::Limits {
+        nano_cpus: cpus(&format!("{at}.cpus"), &limits.cpus)?,
+        memory: bytes(&format!("{at}.memory"), &limits.memory)?,
+        pids: limits.pids.into(),
+    })
+}
+
+fn reservations(at: &str, resources: Resources) -> Result<model::Resources, Invalid> {
+    let reserve = resources.reservations;
+    let generic = reserve.generic_resources.into_iter().map(|(name, amount)| {
+        let amount = i64::try_from(amount).map_err(|_| {
+            Invalid::new(format!("{at}.generic_resources.{name}"), format!("{amount} is too large"))
+        })?;
+        Ok((Arc::from(name), amount))
+    });
+    Ok(model::Resources {
+        nano_cpus: cpus(&format!("{at}.cpus"), &reserve.cpus)?,
+        memory: bytes(&format!("{at}.memory"), &reserve.memory)?,
+        generic: generic.collect::<Result<_, Invalid>>()?,
+    })
+}
+
+fn constraints(texts: &[String]) -> Result<Vec<Constraint>, Invalid> {
+    let parse = |(n, text): (usize, &String)| {
+        let refused =
+            |e: model::ConstraintError| Invalid::new(format!("placement.constraints[{n}]"), e.to_string());
+        text.parse().map_err(refused)
+    };
+    texts.iter().enumerate().map(parse).collect()
+}
+
+fn port(port: Port) -> model::PortSpec {
+    model::PortSpec {
+        name: port.name.into(),
+        protocol: match port.protocol {
+            Protocol::Tcp => model::Protocol::Tcp,
+            Protocol::Udp => model::Protocol::Udp,
+        },
+        target: port.target,
+        published: port.published,
+        mode: match port.mode {
+            PortMode::Host => model::PortMode::Host,
+        },
+    }
+}
+
+fn condition(condition: Condition) -> model::Condition {
+    match condition {
+        Condition::None => model::Condition::None,
+        Condition::OnFailure => model::Condition::OnFailure,
+        Condition::Any => model::Condition::Any,
+    }
+}
+
+fn labels(map: BTreeMap<String, String>) -> Labels {
+    map.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+}
+
+fn bytes(field: &str, size: &Size) -> Result<i64, Invalid> {
+    size.bytes().map_err(|e| Invalid::new(field, e.to_string()))
+}
+
+fn span(field: &str, duration: &Duration) -> Result<Span, Invalid> {
+    duration.span().map_err(|e| Invalid::new(field, e.to_string()))
+}
+
+fn cpus(field: &str, cpus: &Cpus) -> Result<i64, Invalid> {
+    cpus.nano_cpus().map_err(|e| Invalid::new(field, e.to_string()))
+}
+
+/// What shall change on a node.
+pub(crate) fn node_change(update: NodeUpdate) -> NodeChange {
+    NodeChange {
+        availability: update.availability.map(|a| match a {
+            Availability::Active => model::Availability::Active,
+            Availability::Pause => model::Availability::Pause,
+            Availability::Drain => model::Availability::Drain,
+        }),
+        labels: update.labels.map(labels),
+        add_labels: labels(update.add_labels),
+        remove_labels: update.remove_labels.into_iter().map(Arc::from).collect(),
+    }
+}

@@ -1,0 +1,10 @@
+//! What each route does: one file a resource.
+
+pub(crate) mod events;
+pub(crate) mod info;
+pub(crate) mod logs;
+pub(crate) mod nodes;
+pub(crate) mod services;
+pub(crate) mod stacks;
+pub(crate) mod tasks;
+pub(crate) mod why;

@@ -1,0 +1,74 @@
+//! What programs wrote, as a stream of JSON lines.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use control::{LogError, LogQuery, LogSource, LogStream, services, tasks};
+use futures_util::stream;
+use jiff::Timestamp;
+use model::{Index, Span, Time};
+
+use crate::api::{Answer, Api, Call, set_index};
+use crate::errors::ApiError;
+use crate::to;
+
+pub(crate) async fn of_service(call: Call) -> Answer {
+    let tables = call.cluster().snapshot();
+    let of = LogSource::Service(services::find(&tables, call.reference())?.id);
+    lines(call, of, tables.index()).await
+}
+
+pub(crate) async fn of_task(call: Call) -> Answer {
+    let tables = call.cluster().snapshot();
+    let of = LogSource::Task(tasks::find(&tables, call.reference(), call.me())?.id);
+    lines(call, of, tables.index()).await
+}
+
+async fn lines(call: Call, of: LogSource, index: Index) -> Answer {
+    let query = LogQuery {
+        of,
+        follow: call.query.boolean("follow")?,
+        tail: call.query.number("tail")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+        since: call.query.get("since").map(|text| since(text, call.cluster().now())).transpose()?,
+    };
+    let lines = call.cluster().logs(query).await.map_err(|error| match error {
+        LogError::NotFound => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
+        LogError::Unavailable(_) => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    })?;
+    let items = stream::unfold((Arc::clone(&call.api), lines), next_line);
+    let mut response = Response::new(Body::from_stream(items));
+    let ndjson = HeaderValue::from_static("application/x-ndjson");
+    response.headers_mut().insert(header::CONTENT_TYPE, ndjson);
+    set_index(&mut response, index);
+    Ok(response)
+}
+
+type Open = (Arc<Api>, Box<dyn LogStream>);
+
+async fn next_line((api, mut lines): Open) -> Option<(Result<Bytes, Infallible>, Open)> {
+    let item = tokio::select! {
+        item = lines.next() => item?,
+        () = api.shutdown.begun() => return None,
+    };
+    let shown = to::log_item(&api.cluster.snapshot(), item);
+    // These types have nothing that JSON could not hold.
+    let mut line = serde_json::to_vec(&shown).unwrap_or_default();
+    line.push(b'\n');
+    Some((Ok(line.into()), (api, lines)))
+}
+
+/// A moment, or how long ago.
+fn since(text: &str, now: Time) -> Result<Time, ApiError> {
+    if let Ok(span) = Span::parse(text) {
+        return Ok(now - span);
+    }
+    let moment = text.parse::<Timestamp>().ok().and_then(|t| i64::try_from(t.as_nanosecond()).ok());
+    moment.map(Time).ok_or_else(|| {
+        let problem =
+            format!("{text:?} is neither a moment such as 2027-01-15T08:00:00Z nor a duration such as 10m");
+        ApiError::invalid("since", problem)
+    })
+}

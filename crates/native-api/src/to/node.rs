@@ -1,0 +1,51 @@
+//! Nodes.
+
+use store::Tables;
+
+use super::{map, text_or_none, time, when};
+use crate::types::{Availability, Cpus, DriverInfo, Node, Platform, ResourceAmounts, Size};
+
+/// A node, and what its tasks hold of it.
+pub(crate) fn node(tables: &Tables, node: &model::Node) -> Node {
+    let (said, used) = (&node.description, tables.node_use(node.id));
+    Node {
+        id: node.id.to_string(),
+        hostname: said.hostname.to_string(),
+        version: node.meta.modified,
+        role: node.role.as_str().into(),
+        availability: match node.availability {
+            model::Availability::Active => Availability::Active,
+            model::Availability::Pause => Availability::Pause,
+            model::Availability::Drain => Availability::Drain,
+        },
+        state: node.status.state.as_str().into(),
+        message: text_or_none(&node.status.message),
+        since: when(node.status.since),
+        address: text_or_none(&node.status.address),
+        labels: map(&node.labels),
+        engine_labels: map(&said.engine_labels),
+        platform: Platform { os: said.platform.os.to_string(), arch: said.platform.arch.to_string() },
+        agent: said.version.to_string(),
+        resources: amounts(&said.resources),
+        reserved: amounts(used.reserved()),
+        tasks: used.active().into(),
+        drivers: said.drivers.iter().map(driver).collect(),
+        created_at: time(node.meta.created_at),
+    }
+}
+
+fn amounts(resources: &model::Resources) -> ResourceAmounts {
+    ResourceAmounts {
+        cpus: Cpus::of(resources.nano_cpus),
+        memory: Size::of(resources.memory),
+        generic_resources: resources.generic.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
+    }
+}
+
+fn driver(driver: &model::DriverInfo) -> DriverInfo {
+    DriverInfo {
+        name: driver.name.to_string(),
+        healthy: driver.healthy,
+        notes: driver.notes.iter().map(ToString::to_string).collect(),
+    }
+}

@@ -1,0 +1,258 @@
+//! Services.
+
+use std::collections::BTreeMap;
+
+use control::{service_status, services, waiting_reason};
+use model::{RevisionId, TaskState};
+use store::{Table, Tables};
+
+use super::{map, time};
+use crate::types::{
+    Condition, Cpus, Driver, Duration, Limits, LogPolicy, Mode, Placement, Port, PortMode, Program, Protocol,
+    Reservations, Resources, RestartInPlace, RestartPolicy, RevisionInfo, Service, ServiceSpec,
+    ServiceStatus, Size, UpdatePolicy,
+};
+
+/// A service and how it is.
+pub(crate) fn service(tables: &Tables, service: &model::Service) -> Service {
+    let job = service.job.and_then(|id| tables.job(id));
+    Service {
+        id: service.id.to_string(),
+        name: service.name.to_string(),
+        version: service.meta.modified,
+        changed: changed(tables, service),
+        stack: job.map(|job| job.name.to_string()),
+        created_at: time(service.meta.created_at),
+        updated_at: time(service.meta.modified_at),
+        revision: revision(tables, service.revision),
+        previous: service.previous.map(|id| revision(tables, id)),
+        spec: spec(services::spec_of(tables, service)),
+        status: status(tables, service),
+    }
+}
+
+/// The index that last changed what is shown of a service. How many nodes comply with a global one depends on the nodes.
+pub(crate) fn changed(tables: &Tables, service: &model::Service) -> u64 {
+    let own = tables.service_index(service.id);
+    if service.mode.is_global() { own.max(tables.table_index(Table::Nodes)) } else { own }
+}
+
+fn revision(tables: &Tables, id: RevisionId) -> RevisionInfo {
+    let found = tables.revision(id);
+    RevisionInfo {
+        id: id.to_string(),
+        number: found.map_or(0, |r| r.number),
+        created_at: found.map_or_else(String::new, |r| time(r.created_at)),
+    }
+}
+
+fn status(tables: &Tables, service: &model::Service) -> ServiceStatus {
+    let status = service_status(tables, service);
+    let used = tables.service_use(service.id);
+    let counts = TaskState::ALL.iter().map(|s| (s.as_str().to_owned(), u64::from(used.by_state(*s))));
+    ServiceStatus {
+        wanted: status.wanted.into(),
+        running: status.running.into(),
+        updated: status.updated.into(),
+        waiting: status.waiting.into(),
+        reason: waiting_reason(tables, service).map(|u| u.to_string()),
+        converged: status.converged,
+        tasks: counts.filter(|(_, n)| *n > 0).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+/// A spec, complete with defaults.
+fn spec(spec: model::ServiceSpec) -> ServiceSpec {
+    let (mode, replicas) = match spec.mode {
+        model::Mode::Replicated { replicas } => (Mode::Replicated, Some(replicas)),
+        // Batch modes are refused when they are submitted, so that none is stored.
+        model::Mode::Global | model::Mode::Batch { .. } | model::Mode::GlobalBatch => (Mode::Global, None),
+    };
+    let task = spec.task;
+    let mut shown = ServiceSpec {
+        name: spec.name.to_string(),
+        labels: map(&spec.labels),
+        mode,
+        replicas,
+        priority: spec.priority,
+        update: UpdatePolicy { parallelism: spec.update.parallelism, delay: Duration::of(spec.update.delay) },
+        restart_policy: RestartPolicy {
+            condition: match task.replace.condition {
+                model::Condition::None => Condition::None,
+                model::Condition::OnFailure => Condition::OnFailure,
+                model::Condition::Any => Condition::Any,
+            },
+            delay: Duration::of(task.replace.delay),
+            max_attempts: task.replace.max_attempts,
+            window: Duration::of(task.replace.window),
+        },
+        placement: Placement {
+            constraints: task.placement.constraints.iter().map(ToString::to_string).collect(),
+            max_replicas_per_node: task.placement.max_replicas,
+        },
+        ports: task.ports.iter().map(port).collect(),
+        force: task.force,
+        ..ServiceSpec::default()
+    };
+    put_programs(&mut shown, task.programs.iter().map(program).collect());
+    shown
+}
+
+/// One program `main` is shown flat, others as a list: the way each can be submitted again.
+fn put_programs(spec: &mut ServiceSpec, mut programs: Vec<Program>) {
+    let single = programs.len() == 1 && programs[0].name == "main";
+    let Some(program) = programs.pop_if(|_| single) else {
+        spec.programs = programs;
+        return;
+    };
+    spec.driver = program.driver;
+    spec.command = program.command;
+    spec.env = program.env;
+    spec.working_dir = program.working_dir;
+    spec.user = program.user;
+    spec.resources = program.resources;
+    spec.stop_signal = program.stop_signal;
+    spec.stop_grace_period = program.stop_grace_period;
+    spec.restart = program.restart;
+    spec.log = program.log;
+}
+
+fn program(program: &model::ProgramSpec) -> Program {
+    Program {
+        name: program.name.to_string(),
+        driver: match program.driver {
+            model::DriverKind::Exec => Driver::Exec,
+            model::DriverKind::Mock => Driver::Mock,
+        },
+        command: program.command.iter().map(ToString::to_string).collect(),
+        env: map(&program.env),
+        working_dir: program.dir.as_ref().map(ToString::to_string),
+        user: program.user.as_ref().map(ToString::to_string),
+        resources: Resources {
+            limits: Limits {
+                cpus: Cpus::of(program.limits.nano_cpus),
+                memory: Size::of(program.limits.memory),
+                pids: u32::try_from(program.limits.pids).unwrap_or(u32::MAX),
+            },
+            reservations: Reservations {
+                cpus: Cpus::of(program.reserve.nano_cpus),
+                memory: Size::of(program.reserve.memory),
+                generic_resources: program
+                    .reserve
+                    .generic
+                    .iter()
+                    .map(|(name, amount)| (name.to_string(), amount.unsigned_abs()))
+                    .collect(),
+            },
+        },
+        stop_signal: program.stop_signal.as_ref().map(ToString::to_string),
+        stop_grace_period: Duration::of(program.stop_grace),
+        restart: RestartInPlace {
+            attempts: program.restart.attempts,
+            window: Duration::of(program.restart.window),
+            delay: Duration::of(program.restart.delay),
+        },
+        log: LogPolicy {
+            max_bytes: Size::of(i64::try_from(program.log.max_bytes).unwrap_or(i64::MAX)),
+            files: program.log.files,
+        },
+    }
+}
+
+fn port(port: &model::PortSpec) -> Port {
+    Port {
+        name: port.name.to_string(),
+        protocol: match port.protocol {
+            model::Protocol::Tcp => Protocol::Tcp,
+            model::Protocol::Udp => Protocol::Udp,
+        },
+        target: port.target,
+        published: port.published,
+        mode: match port.mode {
+            model::PortMode::Host => PortMode::Host,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::from;
+
+    /// Every field other than its default, in JSON as a person writes it.
+    const FULL: &str = r#"{
+        "name": "web", "labels": {"a": "b"}, "mode": "replicated", "replicas": 7, "priority": 70,
+        "update": {"parallelism": 2, "delay": "1m"}, "driver": "mock", "command": ["a", "b"],
+        "env": {"K": "V"}, "working_dir": "/tmp", "user": "nobody:nogroup",
+        "resources": {"limits": {"cpus": "0.5", "memory": "64m", "pids": 9},
+                      "reservations": {"cpus": 0.25, "memory": 33554432, "generic_resources": {"gpu": 2}}},
+        "stop_signal": "INT", "stop_grace_period": 3000000000,
+        "restart": {"attempts": 1, "window": "1h", "delay": "2s"},
+        "log": {"max_bytes": "1m", "files": 5},
+        "restart_policy": {"condition": "on-failure", "delay": "0s", "max_attempts": 4, "window": "10m"},
+        "placement": {"constraints": ["node.role==worker"], "max_replicas_per_node": 3},
+        "ports": [{"name": "http", "protocol": "udp", "target": 1, "published": 80, "mode": "host"}],
+        "force": 6
+    }"#;
+
+    #[test]
+    fn what_is_submitted_is_shown_and_can_be_submitted_again() {
+        let written: ServiceSpec = serde_json::from_str(FULL).unwrap();
+        let inside = from::service_spec(written).unwrap();
+        assert_eq!(inside.task.programs[0].limits.memory, 64 << 20);
+        assert_eq!(inside.task.programs[0].reserve.nano_cpus, 250_000_000);
+        assert_eq!(inside.task.programs[0].stop_grace, model::Span::from_secs(3));
+        let shown = spec(inside.clone());
+        let json = serde_json::to_value(&shown).unwrap();
+        assert_eq!(json["resources"]["limits"]["memory"], 64 << 20);
+        assert_eq!(json["stop_grace_period"], "3s");
+        let fields: serde_json::Value = serde_json::from_str(FULL).unwrap();
+        for field in fields.as_object().unwrap().keys() {
+            let default = serde_json::to_value(ServiceSpec::default()).unwrap();
+            assert!(field == "mode" || default.get(field) != json.get(field), "{field} is lost");
+        }
+        let again: ServiceSpec = serde_json::from_value(json).unwrap();
+        assert_eq!(from::service_spec(again).unwrap(), inside);
+    }
+
+    #[test]
+    fn several_programs_are_a_list() {
+        let json = r#"{"name": "pair", "programs": [{"name": "a", "command": ["x"]}, {"name": "b", "command": ["y"]}]}"#;
+        let inside = from::service_spec(serde_json::from_str(json).unwrap()).unwrap();
+        let shown = spec(inside.clone());
+        assert_eq!(shown.programs.len(), 2);
+        assert_eq!(from::service_spec(shown).unwrap(), inside);
+        let both = r#"{"command": ["z"], "programs": [{"name": "a", "command": ["x"]}]}"#;
+        let refused = from::service_spec(serde_json::from_str(both).unwrap()).unwrap_err();
+        assert_eq!(refused.field, "programs");
+    }
+
+    #[test]
+    fn refusals_name_the_path() {
+        for (json, sentence) in [
+            (
+                r#"{"resources": {"limits": {"memory": "12 bananas"}}}"#,
+                "resources.limits.memory: \"12 bananas\" is not a size; write for example 512k, 64MiB or 2g",
+            ),
+            (
+                r#"{"resources": {"reservations": {"cpus": -1}}}"#,
+                "resources.reservations.cpus: \"-1\" is not a number of CPUs; write for example 0.5 or 2",
+            ),
+            (
+                r#"{"programs": [{"stop_grace_period": "soon"}]}"#,
+                "programs[0].stop_grace_period: \"soon\" is not a duration; write for example 300ms, 5s or 1m30s",
+            ),
+            (
+                r#"{"placement": {"constraints": ["node.role==worker", "server.type == front"]}}"#,
+                "placement.constraints[1]: \"server.type\" is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>",
+            ),
+            (
+                r#"{"mode": "global", "replicas": 2}"#,
+                "replicas: a global service has one task on each node that complies; leave replicas out",
+            ),
+        ] {
+            let spec: ServiceSpec = serde_json::from_str(json).unwrap();
+            assert_eq!(from::service_spec(spec).unwrap_err().to_string(), sentence);
+        }
+    }
+}
