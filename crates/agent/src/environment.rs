@@ -46,22 +46,20 @@ fn port_variable(name: &str) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{BoundPort, Desired, DriverKind, Protocol, TaskSpec, TaskState};
+    use model::{BoundPort, DriverKind, Protocol};
 
     fn assignment(ports: &[(&str, u16)]) -> Assignment {
+        let port = |(name, port): &(&str, u16)| BoundPort {
+            name: (*name).into(),
+            protocol: Protocol::Tcp,
+            port: *port,
+        };
         Assignment {
-            task: "t1".into(),
             name: "web.3".into(),
-            service: "s1".into(),
             service_name: "web".into(),
             slot: "3".into(),
-            desired: Desired::Running,
-            spec: Arc::new(TaskSpec::default()),
-            ports: ports
-                .iter()
-                .map(|(name, port)| BoundPort { name: (*name).into(), protocol: Protocol::Tcp, port: *port })
-                .collect(),
-            state: TaskState::Assigned,
+            ports: ports.iter().map(port).collect(),
+            ..crate::testing::assignment("t1")
         }
     }
 
@@ -76,8 +74,8 @@ mod tests {
 
     #[test]
     fn who_a_program_is_and_where_it_listens() {
-        type Pairs<'a> = &'a [(&'a str, &'a str)];
-        let cases: [(&[(&str, u16)], Pairs<'_>, String); 5] = [
+        type Case<'a> = (&'a [(&'a str, u16)], &'a [(&'a str, &'a str)], String);
+        let cases: [Case<'_>; 5] = [
             (&[], &[], WHO.into()),
             (&[], &[("PORT", "80"), ("A", "b")], format!("A=b PORT=80 {WHO}")),
             (&[("", 20_000)], &[("PORT", "80")], format!("PORT=20000 {WHO}")),

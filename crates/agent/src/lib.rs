@@ -6,11 +6,23 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod chance;
+mod check;
 mod effect;
 mod environment;
+mod exit;
+mod life;
+pub mod limits;
+mod program;
 mod record;
+mod reports;
+mod session;
+mod task;
+#[cfg(test)]
+mod testing;
 
 pub use agent::{Agent, Config, TaskView};
 pub use effect::{DriverEvent, Effect, Exit, Input, Launch, ProgramRef};
 pub use environment::environment;
 pub use record::{Ending, Outcome, ProgramRecord, Record, RestartCount};
+pub use session::Link;

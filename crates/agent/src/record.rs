@@ -83,6 +83,8 @@ pub enum Ending {
     Failed,
     /// Because it was asked to.
     Stopped,
+    /// It was never started, and will not be.
+    Unstarted,
 }
 
 /// Restarts in place, counted in a window that begins with the first of them.
