@@ -105,8 +105,10 @@ impl StateDir {
         read_json(&self.file("exit.json"))
     }
 
-    /// Makes the directory and puts the launch record in it, so that both survive a power cut. The same record again
-    /// costs next to nothing; another one replaces it as a whole. False when somebody else is at this program.
+    /// Makes the directory and puts the launch record in it, so that both survive a power cut. Only the file is synced:
+    /// file systems with a journal commit the new directories with it, and each further sync would cost a start as much
+    /// again. Should a name be lost all the same, the program (which died with the machine) counts as never started.
+    /// The same record again costs one sync; another one replaces it as a whole. False when somebody else is at this program.
     pub(crate) fn write_launch(&self, record: &LaunchRecord) -> io::Result<bool> {
         let mut builder = fs::DirBuilder::new();
         // The environment is nobody else's business.
@@ -139,10 +141,6 @@ impl StateDir {
                 File::open(&path)?.sync_all()?;
             }
             Err(error) => return Err(error),
-        }
-        sync_dir(&self.path)?;
-        for parent in self.path.ancestors().skip(1).take(2) {
-            sync_dir(parent)?;
         }
         Ok(true)
     }
