@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::sync::{Assignments, AssignmentsKind, TaskReport, ToAgent, ToManager};
-use model::{
-    Description, Id, Node, NodeId, NodeState, NodeStatus, SessionId, Span, TaskId, Time, limits,
-};
+use model::{Description, Id, Node, NodeId, NodeState, NodeStatus, SessionId, Span, TaskId, Time, limits};
 use store::{Change, ChangeSet, Tables};
 
 use crate::assignments::{self, Sent};
@@ -93,7 +91,14 @@ impl Dispatcher {
     }
 
     /// A message of the agent of `node`, whose identity the edge has checked.
-    pub fn receive(&mut self, tables: &Tables, now: Time, from: From, message: ToManager, new_id: &mut dyn FnMut() -> Id) {
+    pub fn receive(
+        &mut self,
+        tables: &Tables,
+        now: Time,
+        from: From,
+        message: ToManager,
+        new_id: &mut dyn FnMut() -> Id,
+    ) {
         match message {
             ToManager::Register { session, description } => {
                 self.register(tables, now, &from, session, description, new_id);

@@ -6,13 +6,13 @@ use drivers::Driver;
 use model::{Description, DriverInfo, Labels, Platform, Resources};
 
 /// Describes this machine.
-pub fn describe(drivers: &[Arc<dyn Driver>], engine_labels: &Labels) -> Description {
+pub fn describe(drivers: &[Arc<dyn Driver>]) -> Description {
     Description {
         hostname: hostname().into(),
         platform: Platform { os: std::env::consts::OS.into(), arch: architecture().into() },
         resources: Resources { nano_cpus: nano_cpus(), memory: memory(), ..Resources::default() },
         drivers: drivers.iter().map(|d| driver_info(&**d)).collect(),
-        engine_labels: engine_labels.clone(),
+        engine_labels: Labels::new(),
         version: env!("CARGO_PKG_VERSION").into(),
     }
 }

@@ -41,8 +41,8 @@ pub struct Options {
     pub run_dir: PathBuf,
     /// True when the data directory is thrown away at the end.
     pub ephemeral: bool,
-    /// Labels of the machine, matched by `engine.labels.*`.
-    pub engine_labels: Labels,
+    /// Labels that this node gets beside those it has, matched by `node.labels.*`.
+    pub labels: Labels,
     /// The program that supervises processes, and the arguments before its own.
     pub supervisor: (PathBuf, Vec<OsString>),
 }
@@ -97,7 +97,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
 
     let drivers = drivers(&options, &identity);
     let all: Vec<Arc<dyn Driver>> = drivers.values().cloned().collect();
-    let description = Arc::new(describe(&all, &options.engine_labels));
+    let description = Arc::new(describe(&all));
     let handle = Arc::new(Handle {
         published: Arc::clone(&published),
         proposals: proposals.clone(),
@@ -105,6 +105,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         info: info(&options, &identity, &description),
     });
     set_up(&handle, &identity, &description).await?;
+    label(&handle, &identity, &options.labels).await?;
 
     let connections = Connections::default();
     let plane_connections = connections.clone();
@@ -176,6 +177,20 @@ async fn set_up(
         ],
     };
     handle.propose(set).await.map(drop).map_err(|e| StartError::Setup(e.to_string()))
+}
+
+/// Gives this node the labels that it was started with.
+async fn label(handle: &Handle, identity: &Identity, wanted: &Labels) -> Result<(), StartError> {
+    let tables = handle.snapshot();
+    let Some(node) = tables.node(identity.node) else { return Ok(()) };
+    let mut labels = node.labels.clone();
+    labels.extend(wanted.clone());
+    if labels == node.labels {
+        return Ok(());
+    }
+    let change =
+        Change::SetNode { node: identity.node, role: node.role, availability: node.availability, labels };
+    handle.propose(ChangeSet::of(vec![change])).await.map(drop).map_err(|e| StartError::Setup(e.to_string()))
 }
 
 /// Tells the control plane whenever this node begins or ceases to lead.
