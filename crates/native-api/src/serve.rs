@@ -13,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
@@ -51,33 +51,46 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a unix socket until `shutdown` begins and its connections have ended.
 pub async fn serve_unix(listener: UnixListener, router: Router, limits: ServeLimits, shutdown: Shutdown) {
-    serve(async || listener.accept().await.map(|(stream, _)| stream), router, limits, shutdown).await;
+    serve(listener, router, limits, shutdown).await;
 }
 
 /// Serves a TCP port until `shutdown` begins and its connections have ended.
 pub async fn serve_tcp(listener: TcpListener, router: Router, limits: ServeLimits, shutdown: Shutdown) {
-    let accept = async || {
-        let (stream, _) = listener.accept().await?;
+    serve(listener, router, limits, shutdown).await;
+}
+
+/// Where connections come from.
+trait Accept: Send + Sync {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Accept for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        UnixListener::accept(self).await.map(|(stream, _)| stream)
+    }
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        let (stream, _) = TcpListener::accept(self).await?;
         // Answers are small and waited for.
         let _ = stream.set_nodelay(true);
         Ok(stream)
-    };
-    serve(accept, router, limits, shutdown).await;
+    }
 }
 
-async fn serve<S>(
-    accept: impl AsyncFn() -> io::Result<S>,
-    router: Router,
-    limits: ServeLimits,
-    shutdown: Shutdown,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn serve<L: Accept>(listener: L, router: Router, limits: ServeLimits, shutdown: Shutdown) {
     let room = Arc::new(Semaphore::new(limits.connections));
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
-            accepted = accept() => accepted,
+            accepted = listener.accept() => accepted,
             Some(_) = connections.join_next() => continue,
             () = shutdown.begun() => break,
         };
