@@ -1,7 +1,7 @@
 //! What is kept of tasks that have ended.
 //!
 //! In each slot the newest `Cluster.history` ended tasks are kept, and besides them whatever the replace policy still counts: as
-//! many ends of the current revision as decide that its attempts are used up. In a slot that nothing fills the newest
+//! many ends of the newest task's revision as decide that its attempts are used up. In a slot that nothing fills the newest
 //! task is always kept: it is the only memory of why the slot is empty. A task that has not ended is never deleted here.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,6 @@ use store::Tables;
 use crate::plan::Draft;
 use crate::removal::holds_nothing;
 use crate::replace;
-use crate::wanted::Wanted;
 
 /// How many ended tasks of a slot are kept.
 pub(crate) fn kept(view: &Tables) -> usize {
@@ -20,7 +19,10 @@ pub(crate) fn kept(view: &Tables) -> usize {
 }
 
 /// Deletes what is beyond that. `tasks` are those of one slot, oldest first.
-pub(crate) fn trim(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+///
+/// What is kept is read from the slot's tasks and the cluster alone, so that nothing but their events can make more of it
+/// superfluous.
+pub(crate) fn trim(draft: &mut Draft<'_, '_>, tasks: &[&Task]) {
     let kept = kept(draft.view);
     let ended: Vec<&Task> =
         tasks.iter().copied().filter(|t| t.status.state.is_ended() && t.desired != Desired::Remove).collect();
@@ -28,7 +30,7 @@ pub(crate) fn trim(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Tas
     if surplus == 0 {
         return;
     }
-    let needed = still_needed(wanted, tasks);
+    let needed = still_needed(draft.view, tasks);
     for task in ended[..surplus].iter().filter(|t| !needed.contains(&t.id)) {
         if !draft.has_room() {
             return;
@@ -37,12 +39,15 @@ pub(crate) fn trim(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Tas
     }
 }
 
-fn still_needed(wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<TaskId> {
-    let counted = replace::counted(tasks, wanted.service.revision);
+fn still_needed(view: &Tables, tasks: &[&Task]) -> BTreeSet<TaskId> {
+    let Some(newest) = tasks.iter().rev().find(|t| t.desired != Desired::Remove) else {
+        return BTreeSet::new();
+    };
+    let count = view.revision(newest.revision).map_or(0, |r| replace::to_keep(&r.task.replace));
     let mut needed: BTreeSet<TaskId> =
-        counted.take(replace::to_keep(&wanted.spec.replace)).map(|t| t.id).collect();
+        replace::counted(tasks, newest.revision).take(count).map(|t| t.id).collect();
     if !tasks.iter().any(|t| t.fills_slot()) {
-        needed.extend(tasks.iter().rev().find(|t| t.desired != Desired::Remove).map(|t| t.id));
+        needed.insert(newest.id);
     }
     needed
 }

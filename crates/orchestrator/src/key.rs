@@ -10,7 +10,7 @@
 use std::ops::Bound;
 
 use model::{NodeId, NodeState, ServiceId, Slot, Task};
-use store::{Event, Object, Tables};
+use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::history;
 
@@ -51,6 +51,44 @@ pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     }
 }
 
+/// Marks what has to be looked at because a change set that was laid over the snapshot, by whomever, has been refused or given
+/// up: what was in flight has been left alone, and no event will come. `view` is a snapshot without it.
+pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    for change in &set.changes {
+        match change {
+            Change::CreateTask { service, slot, .. } => mark(Key::of_slot(*service, *slot)),
+            Change::AssignTask { task, .. }
+            | Change::DirectTask { task, .. }
+            | Change::ReportTask { task, .. }
+            | Change::EndTask { task, .. }
+            | Change::DeleteTask(task) => {
+                if let Some(task) = view.task(*task) {
+                    keys_of_task(task, view, mark);
+                }
+            }
+            Change::ExplainTasks { tasks, .. } => {
+                for task in tasks.iter().filter_map(|id| view.task(*id)) {
+                    keys_of_task(task, view, mark);
+                }
+            }
+            Change::CreateService(service) | Change::UpdateService(service) => mark(Key::Service(service.id)),
+            Change::DeleteService(service) => mark(Key::Service(*service)),
+            Change::CreateNode(node) => mark(Key::Node(node.id)),
+            Change::SetNode { node, .. }
+            | Change::DescribeNode { node, .. }
+            | Change::SetNodeStatus { node, .. }
+            | Change::DeleteNode(node) => mark(Key::Node(*node)),
+            Change::PutCluster(_) => keys_of_policy(view, mark),
+            Change::PutNamespace(_)
+            | Change::DeleteNamespace(_)
+            | Change::PutJob(_)
+            | Change::DeleteJob(_)
+            | Change::CreateRevision(_)
+            | Change::Decide { .. } => {}
+        }
+    }
+}
+
 fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::of_slot(task.service, task.slot));
     // While a newer revision is on its way, each step of a task may be what its next step waits for.
@@ -59,6 +97,13 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
         if used.by_revision(service.revision) < used.filled() {
             mark(Key::Service(task.service));
         }
+    }
+    // A node that is away must know until when to wait for what it holds.
+    let away = |id: &NodeId| view.node(*id).is_some_and(|n| n.status.state == NodeState::Down);
+    if let Some(node) = task.node.filter(away)
+        && task.holds_reservation()
+    {
+        mark(Key::Node(node));
     }
 }
 

@@ -5,7 +5,7 @@
 //! decides, so a new leader starts by looking at all of them ([`all_keys`]), and looking at a key once too often does nothing.
 //!
 //! The snapshot may have change sets in flight laid over it. An object that is in flight is left alone: when its entry
-//! is applied, its event marks the same key again.
+//! is applied, its event marks the same key again; when it is refused, [`keys_of_refused`] does.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ mod slot;
 mod update;
 mod wanted;
 
-pub use key::{Key, all_keys, keys_of};
+pub use key::{Key, all_keys, keys_of, keys_of_refused};
 pub use plan::{Cx, PLAN_OBJECTS, Plan};
 
 /// Compares what a key wants with what the snapshot has.

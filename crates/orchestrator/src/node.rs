@@ -26,14 +26,15 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
     }
 }
 
-/// Every slot that a task here fills, and the global slots of a node that is gone.
+/// Every slot that a task here fills, or that has a new task which may wait for the end of the one here, and the global slots of a
+/// node that is gone.
 fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
     let view = draft.view;
     let gone = view.node(id).is_none();
     let mut seen = BTreeSet::new();
     for task in view.tasks_of_node(id) {
         let mine = task.slot == Slot::Node(id);
-        let here = if mine { gone } else { task.fills_slot() };
+        let here = if mine { gone } else { task.fills_slot() || task.holds_reservation() };
         if !here || !seen.insert((task.service, task.slot)) {
             continue;
         }

@@ -132,3 +132,142 @@ pub(crate) fn why_not(policy: &ReplacePolicy, reason: Reason) -> String {
         Reason::Attempts => format!("all {} attempts are used up", policy.max_attempts),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Desired, ProgramStatus, ServiceId, Slot, TaskId, TaskStatus};
+
+    const S: i64 = 1_000_000_000;
+    const NEW: RevisionId = RevisionId::from_u128(2);
+
+    /// A task of the newer revision that was made and ended at these seconds, and whose program says that it ran so long.
+    fn ended(state: TaskState, created: i64, ended: i64, ran: Option<i64>) -> Task {
+        let program = |ran: i64| ProgramStatus {
+            // Another clock than the log's.
+            started_at: Time(777 * S),
+            ended_at: Time((777 + ran) * S),
+            ..ProgramStatus::default()
+        };
+        Task {
+            id: TaskId::from_u128(created as u128),
+            service: ServiceId::from_u128(1),
+            slot: Slot::Number(0),
+            revision: NEW,
+            node: None,
+            desired: Desired::Running,
+            start_after: None,
+            status: TaskStatus { state, at: Time(0), applied_at: Time(ended * S), message: None },
+            programs: ran.map(program).into_iter().collect(),
+            ports: Box::default(),
+            unplaced: None,
+            created: created as u64,
+            modified: ended as u64,
+            directed: created as u64,
+            created_at: Time(created * S),
+        }
+    }
+
+    fn failed(created: i64, at: i64, ran: Option<i64>) -> Task {
+        ended(TaskState::Failed, created, at, ran)
+    }
+
+    fn verdict(policy: ReplacePolicy, tasks: &[Task]) -> Verdict {
+        let tasks: Vec<&Task> = tasks.iter().collect();
+        decide(&policy, tasks.last().expect("an end"), counted(&tasks, NEW))
+    }
+
+    fn policy(max_attempts: u32, delay: i64, window: i64) -> ReplacePolicy {
+        let (delay, window) = (Span(delay * S), Span(window * S));
+        ReplacePolicy { condition: Condition::Any, delay, max_attempts, window }
+    }
+
+    #[test]
+    fn the_condition_is_asked_of_the_newest_end() {
+        use Condition::{Any, None as Never, OnFailure};
+        use TaskState::{Complete, Failed, Rejected, Shutdown};
+        let from = Verdict::From(Time(25 * S));
+        for (condition, state, expected) in [
+            (Never, Complete, Verdict::Never(Reason::Condition)),
+            (Never, Failed, Verdict::Never(Reason::Condition)),
+            (Never, Shutdown, Verdict::Never(Reason::Condition)),
+            (OnFailure, Complete, Verdict::Never(Reason::Success)),
+            (OnFailure, Failed, from),
+            (OnFailure, Rejected, from),
+            (OnFailure, Shutdown, from),
+            (Any, Complete, from),
+            (Any, Failed, from),
+            (Any, Rejected, from),
+            (Any, Shutdown, from),
+        ] {
+            let policy = ReplacePolicy { condition, ..policy(0, 5, 0) };
+            assert_eq!(verdict(policy, &[ended(state, 10, 20, None)]), expected, "{condition:?} {state}");
+        }
+    }
+
+    #[test]
+    fn the_delay_of_a_task_that_never_had_its_turn_counts_from_its_turn() {
+        let task = Task { start_after: Some(Time(30 * S)), desired: Desired::Ready, ..failed(10, 20, None) };
+        assert_eq!(verdict(policy(0, 5, 0), &[task]), Verdict::From(Time(35 * S)));
+    }
+
+    /// Three ends, each a row of (created, ended, ran); three attempts would be too many for `max_attempts` 2.
+    #[test]
+    fn which_ends_count() {
+        type Row = (i64, i64, Option<i64>);
+        let cases: [(&str, i64, i64, [Row; 3], bool); 9] = [
+            (
+                "no window: for ever",
+                0,
+                0,
+                [(0, 1, Some(1)), (500, 501, Some(1)), (9000, 9001, Some(1))],
+                true,
+            ),
+            ("all at once", 0, 10, [(0, 0, Some(0)), (0, 0, Some(0)), (0, 0, Some(0))], true),
+            ("waiting does not count", 10, 10, [(0, 0, Some(0)), (0, 10, Some(0)), (10, 20, Some(0))], true),
+            ("nor without programs", 10, 10, [(0, 0, None), (0, 10, None), (10, 20, None)], true),
+            ("nor waiting for a node", 0, 10, [(0, 9, Some(0)), (9, 99, Some(0)), (99, 999, Some(0))], true),
+            (
+                "two runs exactly fill the window",
+                0,
+                10,
+                [(0, 5, Some(5)), (5, 10, Some(5)), (10, 15, Some(5))],
+                true,
+            ),
+            (
+                "two runs exceed the window",
+                0,
+                9,
+                [(0, 5, Some(5)), (5, 10, Some(5)), (10, 15, Some(5))],
+                false,
+            ),
+            ("the last one ran well", 0, 9, [(0, 0, Some(0)), (0, 0, Some(0)), (0, 10, Some(10))], false),
+            ("a clock that jumped", 0, 9, [(0, 0, Some(0)), (0, 1, Some(5000)), (1, 2, Some(5000))], true),
+        ];
+        for (name, delay, window, rows, used_up) in cases {
+            let tasks = rows.map(|(created, ended, ran)| failed(created, ended, ran));
+            let never = verdict(policy(2, delay, window), &tasks) == Verdict::Never(Reason::Attempts);
+            assert_eq!(never, used_up, "{name}");
+            assert!(matches!(verdict(policy(3, delay, window), &tasks), Verdict::From(_)), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_ends_by_itself_of_this_revision_in_a_row_count() {
+        let one = || failed(0, 1, None);
+        let other = Task { revision: RevisionId::from_u128(1), ..one() };
+        let removed = Task { desired: Desired::Remove, ..one() };
+        let told = ended(TaskState::Shutdown, 0, 1, None);
+        let orphaned = ended(TaskState::Orphaned, 0, 1, None);
+        for (name, tasks, count) in [
+            ("all", vec![one(), one(), one()], 3),
+            ("back to another revision", vec![one(), other, one()], 1),
+            ("not those to be forgotten", vec![one(), removed, one()], 2),
+            ("not those told to end", vec![one(), told, one()], 2),
+            ("not those lost with their node", vec![one(), orphaned, one()], 2),
+        ] {
+            let tasks: Vec<&Task> = tasks.iter().collect();
+            assert_eq!(counted(&tasks, NEW).count(), count, "{name}");
+        }
+    }
+}

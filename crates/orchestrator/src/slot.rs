@@ -61,7 +61,7 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         }
         Place::Wanted => tend(draft, wanted, slot, &tasks),
     }
-    history::trim(draft, wanted, &tasks);
+    history::trim(draft, &tasks);
 }
 
 /// A slot that has no place: everything in it goes.
@@ -74,6 +74,9 @@ fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], wh
             continue;
         }
         draft.guard_service(wanted.id());
+        if let Slot::Node(node) = task.slot {
+            draft.guard_node(node);
+        }
         if task.fills_slot() {
             let global = wanted.service.mode.is_global();
             let rule = if global { Rule::GlobalRemove } else { Rule::ScaleDown };

@@ -154,10 +154,6 @@ fn takes_part(wanted: &Wanted<'_>, slot: Slot) -> bool {
 /// Stops what fills an outdated slot, and makes a task of the new revision that waits for its end.
 fn change(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot) {
     let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
-    if tasks.iter().any(|t| t.fills_slot() && wanted.loss(t).is_some()) {
-        // Its node is gone from under it: the slot is filled anew anyway, with the new revision.
-        return;
-    }
     for task in tasks.iter().filter(|t| t.fills_slot()) {
         removal::stop(draft, task);
     }

@@ -249,6 +249,19 @@ fn a_crash_loop_does_not_crowd_out_other_decisions() {
 }
 
 #[test]
+fn what_is_rejected_while_it_waits_is_tried_once_in_each_delay() {
+    let mut w = World::new(&["a"]);
+    w.change_cluster(|c| c.history = 100);
+    let s = w.create(replicas(1), with(spec("rejects"), |t| t.replace.delay = Span::from_secs(10)));
+    for tries in 1..5 {
+        w.pass(Span::from_millis(9_999));
+        // The first end has its replacement at once, which is rejected at once as well.
+        assert_eq!(w.ended(s), tries + 1, "{}", w.show(s));
+        w.pass(Span::from_millis(1));
+    }
+}
+
+#[test]
 fn the_new_task_waits_for_the_old_one_for_a_minute_at_most() {
     for (stop_ms, waits) in [("3000", Span::from_secs(3)), ("600000", Span::from_secs(60))] {
         let mut w = World::new(&["a", "b"]);

@@ -15,7 +15,7 @@ use model::{
     ReplacePolicy, Revision, RevisionId, Role, Service, ServiceId, Slot, Span, Task, TaskId, TaskSpec,
     TaskState, Time, UpdatePolicy,
 };
-use orchestrator::{Cx, Key, PLAN_OBJECTS, all_keys, keys_of, reconcile};
+use orchestrator::{Cx, Key, PLAN_OBJECTS, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{Change, ChangeSet, Entry, Tables};
 
 pub const MS: i64 = 1_000_000;
@@ -33,6 +33,13 @@ pub struct World {
     pub pipeline: usize,
     /// Whether each quiet moment is checked by a sweep over all keys.
     pub sweeps: bool,
+    /// What others have in flight before the next plans are made: laid over their view, and then (true) applied before
+    /// them, or (false) refused.
+    pub flying: Vec<(ChangeSet, bool)>,
+    /// What takes effect, unseen by them, between the making of the next plans and their own turn.
+    pub intruding: Vec<ChangeSet>,
+    /// How many plans were refused because the world had moved.
+    pub refused: usize,
     /// Every change set that a reconciler made, in order.
     pub planned: Vec<ChangeSet>,
     /// How often a slot may be seen doubled without complaint.
@@ -73,6 +80,9 @@ impl World {
             stopping: BTreeMap::new(),
             pipeline: 4,
             sweeps: true,
+            flying: Vec::new(),
+            intruding: Vec::new(),
+            refused: 0,
             planned: Vec::new(),
             allow_doubles: false,
         };
@@ -241,7 +251,10 @@ impl World {
                 return;
             }
             let mut view = self.tables.clone();
-            let mut flying = Vec::new();
+            let others = std::mem::take(&mut self.flying);
+            let others: Vec<(ChangeSet, bool)> =
+                others.into_iter().filter(|(set, _)| view.speculate(set, self.now).is_ok()).collect();
+            let mut plans = Vec::new();
             for key in keys {
                 self.marked.remove(&key);
                 let plan = self.look_at(&view, key);
@@ -255,17 +268,34 @@ impl World {
                     continue;
                 }
                 view.speculate(&plan.set, self.now).expect("a plan fits the view it was made for");
-                flying.push((key, plan));
+                self.planned.push(plan.set.clone());
+                plans.push((key, plan));
             }
-            let sets: Vec<ChangeSet> = flying.iter().map(|(_, plan)| plan.set.clone()).collect();
-            self.planned.extend(sets.iter().cloned());
-            let results = self.apply_sets(sets);
-            for ((key, plan), fine) in flying.into_iter().zip(results) {
-                if plan.more || !fine {
-                    self.marked.insert(key);
-                }
-            }
+            self.apply_flight(others, plans);
             self.check_slots();
+        }
+    }
+
+    /// One entry: what others had in flight, what intrudes, then the plans.
+    fn apply_flight(&mut self, others: Vec<(ChangeSet, bool)>, plans: Vec<(Key, orchestrator::Plan)>) {
+        let (fine, unlucky): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, fine)| *fine);
+        let mut sets: Vec<ChangeSet> = fine.into_iter().map(|(set, _)| set).collect();
+        sets.append(&mut self.intruding);
+        let before = sets.len();
+        sets.extend(plans.iter().map(|(_, plan)| plan.set.clone()));
+        let results = self.apply_sets(sets.clone());
+        let mut refused: Vec<&ChangeSet> = unlucky.iter().map(|(set, _)| set).collect();
+        refused.extend(sets.iter().zip(&results).filter(|(_, fine)| !**fine).map(|(set, _)| set));
+        for set in refused {
+            keys_of_refused(set, &self.tables, &mut |key| {
+                self.marked.insert(key);
+            });
+        }
+        for ((key, plan), fine) in plans.into_iter().zip(&results[before..]) {
+            self.refused += usize::from(!fine);
+            if plan.more || !fine {
+                self.marked.insert(key);
+            }
         }
     }
 
@@ -346,9 +376,17 @@ impl World {
     // ---- the scheduler
 
     fn schedule(&mut self) -> bool {
-        let waiting: Vec<Arc<Task>> = self.tables.tasks_waiting().cloned().collect();
         let mut busy = false;
-        for task in waiting {
+        while let Some(change) = self.placement() {
+            self.apply(vec![change]);
+            busy = true;
+        }
+        busy
+    }
+
+    /// The next task that waits and can be placed: of all nodes that take it the one with fewest of its service.
+    pub fn placement(&self) -> Option<Change> {
+        for task in self.tables.tasks_waiting() {
             let spec = Arc::clone(&self.tables.revision(task.revision).expect("its revision").task);
             let fits = |node: &Node| {
                 node.takes_tasks()
@@ -361,10 +399,9 @@ impl World {
             };
             let nodes = self.tables.nodes().filter(|n| fits(n));
             let Some(node) = nodes.map(|n| n.id).min_by_key(|id| (of_service(*id), *id)) else { continue };
-            self.apply(vec![Change::AssignTask { task: task.id, node, ports: Box::default() }]);
-            busy = true;
+            return Some(Change::AssignTask { task: task.id, node, ports: Box::default() });
         }
-        busy
+        None
     }
 
     // ---- the agents

@@ -1,0 +1,234 @@
+//! Promises that hold whatever happens: random scripts of operators, machines and programs, with plans in flight beside what
+//! others have in flight, and with a world that moves between a plan and its turn. At each quiet moment the world itself
+//! checks that no slot is filled twice and that a sweep over all keys finds nothing.
+
+mod world;
+
+use model::{Availability, Condition, Mode, NodeState, ServiceId, Span, TaskSpec, TaskState, UpdatePolicy};
+use store::{Change, ChangeSet};
+use world::{World, constrained, replicas, spec, with};
+
+/// Numbers that look random and are the same every time (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.roll(from.len() as u64) as usize]
+    }
+}
+
+const NODES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn any_spec(dice: &mut Dice) -> TaskSpec {
+    let command =
+        dice.pick(&["runs", "runs", "runs", "exits 0 700", "exits 1 0", "exits 2 9000", "rejects", "stuck"]);
+    let mut task = match dice.roll(4) {
+        0 => constrained(command, "node.labels.zone==east"),
+        _ => spec(command),
+    };
+    task.replace.condition = dice.pick(&[Condition::Any, Condition::OnFailure, Condition::None]);
+    // Without a delay or a limit some of these would be busy for ever, at one moment.
+    task.replace.delay = Span::from_millis(dice.pick(&[500, 5_000, 70_000]));
+    task.replace.max_attempts = dice.pick(&[0, 1, 3]);
+    task.replace.window = Span::from_secs(dice.pick(&[0, 1, 60]));
+    let stop = dice.pick(&["0", "0", "2500", "90000"]);
+    task.programs[0].env.insert("STOP_MS".into(), stop.into());
+    task
+}
+
+fn pace(dice: &mut Dice) -> UpdatePolicy {
+    UpdatePolicy { parallelism: dice.pick(&[0, 1, 2]), delay: Span::from_secs(dice.pick(&[0, 3])) }
+}
+
+/// One thing that somebody does; what it changes takes effect at once.
+fn happen(w: &mut World, dice: &mut Dice, services: &mut Vec<ServiceId>) {
+    let node = dice.pick(&NODES);
+    let service = dice.roll(services.len() as u64) as usize;
+    let id = services[service];
+    match dice.roll(13) {
+        0..=2 => {
+            if matches!(w.tables.service(id).expect("it is there").mode, Mode::Replicated { .. }) {
+                let n = dice.roll(7) as u32;
+                w.scale(id, n);
+            }
+        }
+        3 | 4 => {
+            let task = any_spec(dice);
+            w.update(id, task);
+        }
+        5 => {
+            if w.tables.service(id).expect("it is there").previous.is_some() {
+                w.roll_back(id);
+            }
+        }
+        6 => {
+            w.delete(id);
+            let mode = if dice.roll(3) == 0 { Mode::Global } else { replicas(dice.roll(5) as u32) };
+            let (task, pace) = (any_spec(dice), pace(dice));
+            services[service] = w.create_with(mode, task, pace);
+        }
+        7 => {
+            w.availability(node, dice.pick(&[Availability::Active, Availability::Pause, Availability::Drain]))
+        }
+        8 | 9 => {
+            let state =
+                dice.pick(&[NodeState::Ready, NodeState::Ready, NodeState::Down, NodeState::Disconnected]);
+            w.state(node, state);
+        }
+        10 => w.label(node, "zone", dice.pick(&["east", "west"])),
+        11 => {
+            w.remove_node(node);
+            w.join(node);
+        }
+        _ => w.change_cluster(|c| {
+            c.history = dice.roll(6) as u32;
+            c.orphan_after = Span::from_secs(dice.pick(&[30, 86_400]));
+        }),
+    }
+}
+
+/// Something that is in flight, or intrudes: an agent's report, a placement, or a node that goes away.
+fn others(w: &World, dice: &mut Dice) -> Option<ChangeSet> {
+    let change = match dice.roll(3) {
+        0 => w.placement()?,
+        1 => {
+            let held: Vec<_> = w.tables.tasks().filter(|t| t.holds_reservation()).collect();
+            let task = *held.get(dice.roll(held.len().max(1) as u64) as usize)?;
+            Change::ReportTask {
+                task: task.id,
+                node: task.node?,
+                state: dice.pick(&[
+                    TaskState::Ready,
+                    TaskState::Running,
+                    TaskState::Failed,
+                    TaskState::Complete,
+                ]),
+                at: w.now,
+                message: None,
+                programs: Box::default(),
+            }
+        }
+        _ => {
+            let node = w.node_named(dice.pick(&NODES));
+            let mut status = node.status.clone();
+            status.state = dice.pick(&[NodeState::Ready, NodeState::Down]);
+            Change::SetNodeStatus { node: node.id, status }
+        }
+    };
+    Some(ChangeSet::of(vec![change]))
+}
+
+fn script(seed: u64, pipeline: usize) -> World {
+    let mut dice = Dice(seed * 7919 + 1);
+    let mut w = World::new(&NODES);
+    w.pipeline = pipeline;
+    let mut services = Vec::new();
+    for mode in [replicas(3), replicas(5), Mode::Global, Mode::Global] {
+        let pace = pace(&mut dice);
+        let task = any_spec(&mut dice);
+        services.push(w.create_with(mode, task, pace));
+    }
+    for _ in 0..40 {
+        happen(&mut w, &mut dice, &mut services);
+        for _ in 0..dice.roll(4) {
+            let fine = dice.roll(3) > 0;
+            w.flying.extend(others(&w, &mut dice).map(|set| (set, fine)));
+            w.intruding.extend(others(&w, &mut dice));
+        }
+        match dice.roll(3) {
+            0 => {}
+            1 => w.settle(),
+            _ => w.pass(Span::from_millis(dice.pick(&[10, 1_000, 30_000]))),
+        }
+    }
+    end_well(&mut w, &services);
+    w
+}
+
+/// When every machine is there and every program runs, every service has what it wants, and nothing else is left.
+fn end_well(w: &mut World, services: &[ServiceId]) {
+    w.flying.clear();
+    w.intruding.clear();
+    w.change_cluster(|c| c.history = 2);
+    for name in NODES {
+        w.availability(name, Availability::Active);
+        w.state(name, NodeState::Ready);
+    }
+    for id in services {
+        w.update(*id, spec("runs"));
+    }
+    w.pass(Span::from_secs(1200));
+    for id in services {
+        let service = w.tables.service(*id).expect("it is there");
+        let wanted = match service.mode {
+            Mode::Replicated { replicas } => replicas,
+            _ => NODES.len() as u32,
+        };
+        assert_eq!(w.running(*id), wanted, "{}", w.show(*id));
+        let used = w.tables.service_use(*id);
+        assert_eq!(used.by_revision(service.revision), wanted);
+        assert!(used.total() <= wanted * 3, "{}", w.show(*id));
+    }
+    let all: u32 = services.iter().map(|id| w.tables.service_use(*id).total()).sum();
+    assert_eq!(w.tables.tasks().count(), all as usize, "removed services leave nothing");
+}
+
+#[test]
+fn whatever_happens_it_ends_well() {
+    let mut refused = 0;
+    for seed in 0..150 {
+        refused += script(seed, [1, 3, 50][seed as usize % 3]).refused;
+    }
+    assert!(refused > 20, "the scripts move the world under the plans: {refused}");
+}
+
+/// The same for longer: `cargo test --profile ci -p orchestrator --test promises -- --ignored`.
+#[test]
+#[ignore = "takes a minute; for whoever changes a reconciler"]
+fn whatever_happens_for_long_it_ends_well() {
+    for seed in 10_000..15_000 {
+        script(seed, [1, 2, 5, 100][seed as usize % 4]);
+    }
+}
+
+#[test]
+fn the_same_script_makes_the_same_decisions_to_the_byte() {
+    for seed in 1000..1010 {
+        let [one, other] = [(), ()].map(|()| script(seed, 8));
+        assert!(one.planned.len() > 50);
+        let encoded = |w: &World| {
+            let sets = w.planned.clone();
+            let entry = store::Entry { feature_level: store::FEATURE_LEVEL, time: w.now, sets };
+            format!("{entry:?}")
+        };
+        assert_eq!(encoded(&one), encoded(&other), "seed {seed}");
+    }
+}
+
+#[test]
+fn how_many_plans_are_in_flight_changes_nothing_in_the_end() {
+    let end = |pipeline: usize| {
+        let mut w = World::new(&NODES);
+        w.pipeline = pipeline;
+        let s = w.create_with(replicas(9), spec("runs"), UpdatePolicy { parallelism: 2, delay: Span::ZERO });
+        let g = w.create(Mode::Global, with(spec("exits 1 800"), |t| t.replace.max_attempts = 2));
+        w.settle();
+        w.availability("b", Availability::Drain);
+        w.update(s, spec("runs"));
+        w.settle();
+        w.scale(s, 6);
+        w.pass(Span::from_secs(20));
+        (w.show(s), w.show(g), w.decisions(s).len())
+    };
+    let one = end(1);
+    for pipeline in [2, 7, 1000] {
+        assert_eq!(end(pipeline), one, "{pipeline}");
+    }
+}
