@@ -1,0 +1,66 @@
+//! `daemon`: the long-running process of a machine.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{dev, options};
+use crate::failure::Failure;
+use crate::paths;
+use crate::screen::Screen;
+use crate::serve::{self, Config, Settings};
+
+/// Where the daemon keeps everything when nobody says.
+const DATA_DIR: &str = "/var/lib/quelea";
+
+/// The port of the native API (see `--listen`).
+const PORT: u16 = 4747;
+
+/// Run the daemon of a machine. What it runs outlives it, and is found again by the next one.
+#[derive(Debug, Args)]
+pub struct Daemon {
+    /// The configuration file: YAML with the keys data_dir, socket, listen and labels. Flags win.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where everything is kept; /var/lib/quelea when it is not given.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The unix socket of the native API.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The TCP address of the native API; port 0 takes any free one. 127.0.0.1:4747 when it is not given.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// A label of this node, NAME=VALUE, matched by node.labels.NAME.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = options::pair)]
+    labels: Vec<(String, String)>,
+}
+
+impl Daemon {
+    /// Runs until it is told to end.
+    pub fn run(self, screen: &mut Screen) -> Result<(), Failure> {
+        let config = match &self.config {
+            Some(path) => Config::read(path)?,
+            None => Config::default(),
+        };
+        let named = self.data_dir.or(config.data_dir);
+        let socket = match (self.socket.or(config.socket), &named) {
+            (Some(socket), _) => socket,
+            (None, Some(data_dir)) => data_dir.join("run").join(paths::SOCKET),
+            (None, None) => dev::usual_socket()?,
+        };
+        let data_dir = named.unwrap_or_else(|| DATA_DIR.into());
+        let mut labels = config.labels;
+        labels.extend(self.labels);
+        let settings = Settings {
+            socket: std::path::absolute(&socket).unwrap_or(socket),
+            data_dir: std::path::absolute(&data_dir).unwrap_or(data_dir),
+            listen: self.listen.or(config.listen).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
+            labels: labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
+            foreground: false,
+            ephemeral: false,
+        };
+        serve::run(settings, screen)
+    }
+}

@@ -1,0 +1,244 @@
+//! Tasks as people see them: the table of `ps`, with the history of each slot.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use clap::Args;
+use native_api::types::Task;
+
+use super::options::{Filters, ListFlags};
+use crate::failure::Failure;
+use crate::progress::failure_of;
+use crate::screen::{Screen, short};
+use crate::table::{Cell, Table, Tone};
+use crate::time;
+
+/// How tasks are listed.
+#[derive(Debug, Args)]
+pub struct PsFlags {
+    /// Only some: name=, node=, desired-state=, state=, id=.
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    filter: Vec<String>,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+const FILTERS: [&str; 5] = ["name", "node", "desired-state", "state", "id"];
+
+impl PsFlags {
+    /// Shows the tasks that the filters leave, each slot's newest first.
+    pub fn show(&self, screen: &mut Screen, tasks: Vec<Task>) -> Result<(), Failure> {
+        let filters = Filters::parse(&self.filter, &FILTERS)?;
+        let mut tasks: Vec<Task> = tasks.into_iter().filter(|t| passes(&filters, t)).collect();
+        sort(&mut tasks);
+        if self.list.json {
+            return screen.json(&tasks);
+        }
+        if self.list.ids_only {
+            return tasks.iter().try_for_each(|t| screen.line(&t.id));
+        }
+        let table = table(&tasks, screen.now(), self.list.no_trunc);
+        screen.table(&table)
+    }
+}
+
+fn passes(filters: &Filters, task: &Task) -> bool {
+    let node = |wanted: &str| {
+        task.hostname.as_deref() == Some(wanted)
+            || task.node.as_ref().is_some_and(|id| id.starts_with(wanted))
+    };
+    filters.hold("name", |v| task.name.starts_with(v))
+        && filters.hold("node", node)
+        && filters.hold("desired-state", |v| task.desired == v)
+        && filters.hold("state", |v| task.state == v)
+        && filters.hold("id", |v| task.id.starts_with(v))
+}
+
+/// Where a task belongs: its service, then its slot or node.
+fn place(task: &Task) -> (String, Option<u64>, String) {
+    let service = task.service_name.clone().unwrap_or_else(|| task.service.clone());
+    let node =
+        task.slot.map_or_else(|| task.hostname.clone().unwrap_or_default() + &task.name, |_| String::new());
+    (service, task.slot, node)
+}
+
+/// By service and slot; in a slot what is wanted first, then the newest first.
+fn sort(tasks: &mut [Task]) {
+    tasks.sort_by_cached_key(|t| {
+        (place(t), !is_wanted(t), Reverse(t.created_at.clone()), Reverse(t.version), t.id.clone())
+    });
+}
+
+fn is_wanted(task: &Task) -> bool {
+    matches!(task.desired.as_str(), "ready" | "running" | "complete")
+}
+
+/// The table of tasks, which are in the order of [`sort`].
+pub fn table(tasks: &[Task], now: jiff::Timestamp, whole: bool) -> Table {
+    let titles = ["ID", "NAME", "NODE", "DESIRED", "CURRENT STATE", "EXIT", "PORTS", "~ERROR"];
+    let mut table = Table::new(&titles);
+    let mut seen: BTreeMap<(String, Option<u64>, String), ()> = BTreeMap::new();
+    for task in tasks {
+        let older = seen.insert(place(task), ()).is_some();
+        let name = task_name(task, whole);
+        let tone = |tone: Tone| if older { Tone::Old } else { tone };
+        table.row(vec![
+            Cell::new(short(&task.id, whole), tone(Tone::Plain)),
+            Cell::new(if older { format!(" \\_ {name}") } else { name }, tone(Tone::Plain)),
+            Cell::new(task.hostname.as_deref().or(task.node.as_deref()).unwrap_or(""), tone(Tone::Plain)),
+            Cell::new(capital(&task.desired), tone(Tone::Plain)),
+            Cell::new(current_state(task, now), tone(state_tone(task))),
+            Cell::new(task.exit_code.map(|c| c.to_string()).unwrap_or_default(), tone(Tone::Plain)),
+            Cell::new(ports(task), tone(Tone::Plain)),
+            Cell::new(reason(task), tone(Tone::Plain)),
+        ]);
+    }
+    table
+}
+
+/// `web.1`; of a global service `web.` and the node, by its host name where it is known and nothing needs be whole.
+fn task_name(task: &Task, whole: bool) -> String {
+    match (&task.slot, &task.service_name, &task.hostname) {
+        (None, Some(service), Some(host)) if !whole => format!("{service}.{host}"),
+        _ => task.name.clone(),
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+fn current_state(task: &Task, now: jiff::Timestamp) -> String {
+    let state = capital(&task.state);
+    let starts = task.start_after.as_deref().filter(|_| task.desired == "ready");
+    match starts.and_then(|at| time::until(at, now)) {
+        Some(left) => format!("{state}, starts in {left}"),
+        None => format!("{state} {}", lower(&time::ago(&task.since, now))),
+    }
+}
+
+fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+fn state_tone(task: &Task) -> Tone {
+    match task.state.as_str() {
+        "running" => Tone::Good,
+        "failed" | "rejected" | "orphaned" => Tone::Bad,
+        "complete" | "shutdown" | "remove" => Tone::Plain,
+        _ => Tone::Waiting,
+    }
+}
+
+fn ports(task: &Task) -> String {
+    let show = |p: &native_api::types::BoundPort| {
+        let name = if p.name.is_empty() { String::new() } else { format!("{}=", p.name) };
+        format!("{name}{}/{}", p.port, p.protocol)
+    };
+    task.ports.iter().map(show).collect::<Vec<_>>().join(",")
+}
+
+/// Why it waits, or how it ended badly.
+fn reason(task: &Task) -> String {
+    match (&task.unplaced, task.state.as_str()) {
+        (Some(unplaced), _) => unplaced.text.clone(),
+        (None, "failed" | "rejected" | "orphaned") => failure_of(task),
+        (None, "complete" | "shutdown") => String::new(),
+        (None, _) => task.message.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::screen::tests::paper;
+
+    /// A task of `web` with these fields.
+    pub fn task(fields: Value) -> Task {
+        let mut whole = json!({
+            "id": "0123456789abcdefghijklmno", "name": "web.1", "service": "s1", "service_name": "web", "slot": 1,
+            "node": "n1", "hostname": "alpha", "desired": "running", "state": "running",
+            "since": "2026-01-31T12:57:00Z", "revision": "r1", "current": true,
+            "ports": [], "programs": [], "created_at": "2026-01-31T12:00:00Z", "version": 5, "directed": 5,
+        });
+        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(whole).unwrap()
+    }
+
+    fn tasks() -> Vec<Task> {
+        vec![
+            task(json!({"id": "b000000000000000000000000", "name": "web.10", "slot": 10})),
+            task(json!({
+                "id": "c000000000000000000000000", "name": "web.2", "slot": 2, "desired": "shutdown", "state": "failed",
+                "exit_code": 137, "message": "killed by signal 9", "created_at": "2026-01-31T12:00:00Z",
+                "since": "2026-01-31T12:59:30Z",
+            })),
+            task(json!({
+                "id": "d000000000000000000000000", "name": "web.2", "slot": 2, "desired": "ready", "state": "ready",
+                "created_at": "2026-01-31T12:59:30Z", "start_after": "2026-01-31T13:00:03Z",
+            })),
+            task(json!({
+                "id": "e000000000000000000000000",
+                "ports": [{"name": "http", "protocol": "tcp", "port": 20000}, {"name": "", "protocol": "udp", "port": 53}],
+            })),
+            task(json!({
+                "id": "f000000000000000000000000", "name": "web.3", "slot": 3, "state": "pending", "node": null,
+                "hostname": null, "since": "2026-01-31T12:59:59Z",
+                "unplaced": {"text": "no suitable node (insufficient memory on 1 node)", "refusals": []},
+            })),
+            task(json!({
+                "id": "a000000000000000000000000", "name": "agent.n1", "service_name": "agent", "service": "s0", "slot": null,
+            })),
+        ]
+    }
+
+    fn shown(flags: PsFlags, tasks: Vec<Task>) -> String {
+        let (mut screen, out, _) = paper();
+        flags.show(&mut screen, tasks).unwrap();
+        out.text()
+    }
+
+    fn flags(filter: &[&str]) -> PsFlags {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            ps: PsFlags,
+        }
+        let args = filter.iter().map(|f| format!("--filter={f}"));
+        let line: Line = clap::Parser::try_parse_from(std::iter::once("ps".to_owned()).chain(args)).unwrap();
+        line.ps
+    }
+
+    #[test]
+    fn slots_with_their_history() {
+        assert_eq!(
+            shown(flags(&[]), tasks()),
+            r"ID            NAME         NODE   DESIRED   CURRENT STATE          EXIT  PORTS                  ERROR
+a00000000000  agent.alpha  alpha  Running   Running 3 minutes ago
+e00000000000  web.1        alpha  Running   Running 3 minutes ago        http=20000/tcp,53/udp
+d00000000000  web.2        alpha  Ready     Ready, starts in 3s
+c00000000000   \_ web.2    alpha  Shutdown  Failed 30 seconds ago  137                          killed by signal 9
+f00000000000  web.3               Running   Pending 1 second ago                                no suitable node (insufficient memory on 1 node)
+b00000000000  web.10       alpha  Running   Running 3 minutes ago
+"
+        );
+    }
+
+    #[test]
+    fn filters_leave_some() {
+        let ids = |filter: &[&str]| {
+            let mut flags = flags(filter);
+            flags.list.ids_only = true;
+            shown(flags, tasks()).lines().map(|l| &l[..1]).collect::<String>()
+        };
+        assert_eq!(ids(&["desired-state=running"]), "aefb");
+        assert_eq!(ids(&["state=failed", "state=pending"]), "cf");
+        assert_eq!(ids(&["name=web.2"]), "dc");
+        assert_eq!(ids(&["node=alpha", "name=agent"]), "a");
+        assert_eq!(ids(&["id=e"]), "e");
+    }
+}

@@ -1,0 +1,526 @@
+//! Waiting until services are as they were asked to be, and showing how it goes.
+//!
+//! A service is there when exactly its wanted tasks run, all of the current revision, and have done so for
+//! [`STEADY`]. Waiting ends early, as failed, when the tasks of one slot fail [`FAILURES`] times, or when nothing of the
+//! service is left that could still start. A task for which there is no node is no failure: its reason is shown, and waiting goes
+//! on until the deadline, since it starts by itself when the reason goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use native_api::types::{Service, ServiceStatus, Task};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::client::{BLOCKING, Client, Route};
+use crate::failure::Failure;
+use crate::screen::{Screen, clip, plain};
+use crate::table::Tone;
+
+/// How long a service must be as it should before that is believed: what fails at once mostly does so within it.
+pub const STEADY: Duration = Duration::from_secs(1);
+/// So many failed tasks of one slot are too many.
+pub const FAILURES: usize = 3;
+/// How often the picture is looked at when nothing is heard.
+const TICK: Duration = Duration::from_millis(250);
+/// How long nothing must have changed before tasks are looked at one by one.
+const STILL: Duration = Duration::from_millis(500);
+
+/// What is waited for, and how.
+#[derive(Debug)]
+pub struct Wait {
+    /// The services, by id and name.
+    pub services: Vec<(String, String)>,
+    /// Only what was read in this state or a later one counts.
+    pub index: u64,
+    /// How long at most; for ever when `None`.
+    pub timeout: Option<Duration>,
+    /// Says nothing on the way.
+    pub quiet: bool,
+    /// The command that shows how it goes on.
+    pub look: String,
+}
+
+/// Waits until all of them are there.
+///
+/// # Errors
+/// A service that keeps failing, that is gone, or the deadline; Ctrl-C.
+pub async fn converge(client: &Client, screen: &mut Screen, wait: Wait) -> Result<(), Failure> {
+    let mut board = Board::new(&wait);
+    let mut reads = watch(client.clone(), &wait);
+    let deadline = wait.timeout.map(|t| Instant::now() + t);
+    let mut tick = tokio::time::interval(TICK);
+    let ended = loop {
+        tokio::select! {
+            // A change that is there is looked at before the clock is.
+            biased;
+            heard = reads.recv() => match heard {
+                Some(services) => board.hear(services?),
+                None => break Err(Failure::Refused("lost the daemon".into())),
+            },
+            _ = tokio::signal::ctrl_c() => {
+                break Err(Failure::Interrupted(format!(
+                    "no longer waiting; the cluster goes on, see `{}`", wait.look
+                )));
+            }
+            _ = tick.tick() => {}
+        }
+        if let Err(failure) = board.look_closer(client).await {
+            break Err(failure);
+        }
+        board.draw(screen, false)?;
+        if board.all_there() {
+            break Ok(());
+        }
+        if deadline.is_some_and(|d| Instant::now() >= d) {
+            let after = humane(wait.timeout.unwrap_or_default());
+            break Err(Failure::TimedOut(format!("timed out after {after}: {}", board.missing())));
+        }
+    };
+    board.draw(screen, true)?;
+    ended
+}
+
+fn humane(duration: Duration) -> String {
+    model::Span::from_millis(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)).to_string()
+}
+
+/// Reads the services whenever something about them changes, until nobody listens.
+fn watch(client: Client, wait: &Wait) -> mpsc::Receiver<Result<Vec<Service>, Failure>> {
+    let (sender, receiver) = mpsc::channel(1);
+    let ids: BTreeSet<String> = wait.services.iter().map(|(id, _)| id.clone()).collect();
+    let least = wait.index;
+    tokio::task::spawn_local(async move {
+        let mut after = 0;
+        loop {
+            let read = read_services(&client, &ids, after).await;
+            let (services, index, changed) = match read {
+                Ok(read) => read,
+                Err(failure) => {
+                    let _ = sender.send(Err(failure)).await;
+                    return;
+                }
+            };
+            after = changed.max(after);
+            if index < least {
+                // A state from before our change: this daemon has not caught up yet.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                after = 0;
+                continue;
+            }
+            if sender.send(Ok(services)).await.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+async fn read_services(
+    client: &Client,
+    ids: &BTreeSet<String>,
+    after: u64,
+) -> Result<(Vec<Service>, u64, u64), Failure> {
+    if let (1, Some(id)) = (ids.len(), ids.first()) {
+        let route = Route::new(&["services", id]).beyond(after, BLOCKING);
+        let answer = client.get::<Service>(route).await?;
+        return Ok((vec![answer.value], answer.index, answer.changed));
+    }
+    let answer = client.list::<Service>(Route::new(&["services"]).beyond(after, BLOCKING)).await?;
+    let ours = answer.value.into_iter().filter(|s| ids.contains(&s.id)).collect();
+    Ok((ours, answer.index, answer.changed))
+}
+
+/// What is known of the services that are waited for.
+struct Board {
+    lines: Vec<Line>,
+    index: u64,
+    quiet: bool,
+    drawn: usize,
+    said: BTreeMap<usize, String>,
+}
+
+/// One service.
+struct Line {
+    id: String,
+    name: String,
+    status: Option<ServiceStatus>,
+    heard_at: Instant,
+    /// Since when it is as it should be.
+    there_since: Option<Instant>,
+    /// Failed tasks seen since the wait began, by slot.
+    failed: BTreeMap<String, BTreeSet<String>>,
+    /// The last failure, in words.
+    last_failure: Option<String>,
+    /// The number of ended tasks when tasks were last looked at.
+    looked_at: Option<u64>,
+    /// True when nothing of it is left that could start, and all of it ended well.
+    finished: bool,
+}
+
+impl Board {
+    fn new(wait: &Wait) -> Self {
+        let line = |(id, name): &(String, String)| Line {
+            id: id.clone(),
+            name: name.clone(),
+            status: None,
+            heard_at: Instant::now(),
+            there_since: None,
+            failed: BTreeMap::new(),
+            last_failure: None,
+            looked_at: None,
+            finished: false,
+        };
+        Self {
+            lines: wait.services.iter().map(line).collect(),
+            index: wait.index,
+            quiet: wait.quiet,
+            drawn: 0,
+            said: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in what was read.
+    fn hear(&mut self, services: Vec<Service>) {
+        let now = Instant::now();
+        let mut by_id: BTreeMap<String, Service> = services.into_iter().map(|s| (s.id.clone(), s)).collect();
+        for line in &mut self.lines {
+            let Some(service) = by_id.remove(&line.id) else { continue };
+            if line.status.as_ref() != Some(&service.status) {
+                line.heard_at = now;
+            }
+            line.there_since = service.status.converged.then(|| line.there_since.unwrap_or(now));
+            line.status = Some(service.status);
+        }
+    }
+
+    /// Looks at the tasks of services of which some failed, or of which nothing has been heard for a while.
+    async fn look_closer(&mut self, client: &Client) -> Result<(), Failure> {
+        for line in &mut self.lines {
+            if !line.wants_a_look() {
+                continue;
+            }
+            let route = Route::new(&["services", &line.id, "tasks"]);
+            let tasks = match client.list::<Task>(route).await {
+                Ok(answer) => answer.value,
+                Err(failure) if failure.is_not_found() => {
+                    return Err(Failure::Refused(format!("{} was removed meanwhile", line.name)));
+                }
+                Err(failure) => return Err(failure),
+            };
+            line.look_at(&tasks, self.index)?;
+        }
+        Ok(())
+    }
+
+    fn all_there(&self) -> bool {
+        self.lines.iter().all(Line::is_there)
+    }
+
+    fn missing(&self) -> String {
+        let missing: Vec<String> = self.lines.iter().filter(|l| !l.is_there()).map(Line::text).collect();
+        missing.join("; ")
+    }
+
+    /// Shows how it goes: on a terminal in place, else a line whenever it differs.
+    fn draw(&mut self, screen: &mut Screen, last: bool) -> Result<(), Failure> {
+        if self.quiet {
+            return Ok(());
+        }
+        match screen.err_size {
+            Some((columns, rows)) => self.redraw(screen, columns, rows, last),
+            None => self.say(screen),
+        }
+    }
+
+    fn redraw(
+        &mut self,
+        screen: &mut Screen,
+        columns: usize,
+        rows: usize,
+        last: bool,
+    ) -> Result<(), Failure> {
+        // What is there already gives way when not all lines fit.
+        let room = if last { usize::MAX } else { rows.saturating_sub(2).max(1) };
+        let open = self.lines.iter().filter(|l| !l.is_there());
+        let done = self.lines.iter().filter(|l| l.is_there());
+        let shown: Vec<&Line> = if self.lines.len() <= room {
+            self.lines.iter().collect()
+        } else {
+            open.chain(done).take(room).collect()
+        };
+        let mut text = String::new();
+        if self.drawn > 0 {
+            text.push_str(&format!("\u{1b}[{}A", self.drawn));
+        }
+        for line in &shown {
+            let clipped = clip(&line.text(), columns.saturating_sub(1));
+            let colour = screen.colour;
+            text.push_str(&format!("\u{1b}[2K{}\n", line.tone().paint(&clipped, colour)));
+        }
+        self.drawn = self.drawn.max(shown.len());
+        for _ in shown.len()..self.drawn {
+            text.push_str("\u{1b}[2K\n");
+        }
+        screen.err.write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    fn say(&mut self, screen: &mut Screen) -> Result<(), Failure> {
+        for (i, line) in self.lines.iter().enumerate() {
+            // Running counts alone change too fast for a log; what is said is where it stands and what stands in the way.
+            if line.status.is_none() {
+                continue;
+            }
+            let text = line.text();
+            let moving = line.heard_at.elapsed() < STILL && !line.is_there();
+            if self.said.get(&i) != Some(&text) && !moving {
+                writeln!(screen.err, "{text}")?;
+                self.said.insert(i, text);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Line {
+    fn is_there(&self) -> bool {
+        self.finished || self.there_since.is_some_and(|since| since.elapsed() >= STEADY)
+    }
+
+    fn ended(&self) -> u64 {
+        let ended = ["complete", "shutdown", "failed", "rejected", "orphaned"];
+        let Some(status) = &self.status else { return 0 };
+        ended.iter().filter_map(|state| status.tasks.get(*state)).sum()
+    }
+
+    fn wants_a_look(&self) -> bool {
+        let Some(status) = &self.status else { return false };
+        if status.converged || self.finished {
+            return false;
+        }
+        let new_ends = self.looked_at != Some(self.ended()) && self.ended() > 0;
+        let stuck =
+            self.heard_at.elapsed() >= STILL && status.running < status.wanted && self.looked_at.is_none();
+        new_ends || stuck
+    }
+
+    /// Learns from the tasks what fails. `index` is the state in which the wait began.
+    fn look_at(&mut self, tasks: &[Task], index: u64) -> Result<(), Failure> {
+        self.looked_at = Some(self.ended());
+        for task in tasks.iter().filter(|t| t.current && t.version > index) {
+            if matches!(task.state.as_str(), "failed" | "rejected") {
+                self.failed.entry(task.name.clone()).or_default().insert(task.id.clone());
+                self.last_failure = Some(failure_of(task));
+            }
+        }
+        let last = self.last_failure.clone().unwrap_or_default();
+        if let Some((slot, ids)) = self.failed.iter().find(|(_, ids)| ids.len() >= FAILURES) {
+            return Err(Failure::Refused(format!("{slot} keeps failing ({} times): {last}", ids.len())));
+        }
+        let wanted = self.status.as_ref().map_or(0, |s| s.wanted);
+        let live = |t: &&Task| matches!(t.desired.as_str(), "ready" | "running" | "complete") && !is_ended(t);
+        let ours: Vec<&Task> = tasks.iter().filter(|t| t.current && t.desired != "remove").collect();
+        if wanted == 0 || ours.is_empty() || tasks.iter().any(|t| live(&t)) {
+            return Ok(());
+        }
+        // Every slot has ended and its policy replaces nothing.
+        match ours.iter().rev().find(|t| t.state != "complete" && t.state != "shutdown") {
+            None => {
+                self.finished = true;
+                Ok(())
+            }
+            Some(task) => Err(Failure::Refused(format!(
+                "{} ended and is not replaced: {}",
+                task.name,
+                failure_of(task)
+            ))),
+        }
+    }
+
+    /// Where it stands, in one line.
+    fn text(&self) -> String {
+        let Some(status) = &self.status else { return format!("{}: ...", self.name) };
+        let mut text = format!("{}: {}/{} running", self.name, status.running, status.wanted);
+        if self.is_there() {
+            text.push_str(if self.finished { ", ended with success" } else { ", as it should be" });
+            return text;
+        }
+        if status.updated < status.wanted && status.updated > 0 {
+            text.push_str(&format!(", {} of the new revision", status.updated));
+        }
+        match (&status.reason, status.waiting) {
+            (Some(reason), n) => text.push_str(&format!(", {n} waiting: {reason}")),
+            (None, 0) => {}
+            (None, n) => text.push_str(&format!(", {n} waiting")),
+        }
+        if let Some(failure) = &self.last_failure {
+            text.push_str(&format!(", last failure: {failure}"));
+        }
+        plain(&text)
+    }
+
+    fn tone(&self) -> Tone {
+        if self.is_there() {
+            Tone::Good
+        } else if self.last_failure.is_some() {
+            Tone::Bad
+        } else {
+            Tone::Waiting
+        }
+    }
+}
+
+fn is_ended(task: &Task) -> bool {
+    matches!(task.state.as_str(), "complete" | "shutdown" | "failed" | "rejected" | "remove" | "orphaned")
+}
+
+/// How a task ended badly, in words.
+pub fn failure_of(task: &Task) -> String {
+    match (&task.message, task.exit_code) {
+        (Some(message), _) if !message.is_empty() => plain(message),
+        (_, Some(code)) => format!("exit code {code}"),
+        _ => task.state.clone(),
+    }
+}
+
+/// Waits until no task of a removed service is left.
+///
+/// # Errors
+/// The deadline; Ctrl-C.
+pub async fn gone(client: &Client, screen: &mut Screen, wait: Wait) -> Result<(), Failure> {
+    let deadline = wait.timeout.map(|t| Instant::now() + t);
+    let mut said = String::new();
+    for (id, name) in &wait.services {
+        let mut after = 0;
+        loop {
+            let left =
+                deadline.map_or(BLOCKING, |d| d.saturating_duration_since(Instant::now()).min(BLOCKING));
+            let route = Route::new(&["tasks"]).with("service", id).beyond(after, left);
+            let read = tokio::select! {
+                read = client.list::<Task>(route) => read,
+                _ = tokio::signal::ctrl_c() => {
+                    return Err(Failure::Interrupted("no longer waiting; the cluster goes on".into()));
+                }
+            };
+            let answer = match read {
+                Ok(answer) => answer,
+                Err(failure) if failure.is_not_found() => break,
+                Err(failure) => return Err(failure),
+            };
+            if answer.value.iter().all(is_ended) {
+                break;
+            }
+            after = answer.changed;
+            let left = answer.value.iter().filter(|t| !is_ended(t)).count();
+            let text = format!("{name}: {left} {} still to end", if left == 1 { "task" } else { "tasks" });
+            if deadline.is_some_and(|d| Instant::now() >= d) {
+                return Err(Failure::TimedOut(format!("timed out: {text}")));
+            }
+            if !wait.quiet && text != said {
+                said.clone_from(&text);
+                show_one(screen, &text)?;
+            }
+        }
+        if !said.is_empty() && screen.err_size.is_some() {
+            write!(screen.err, "\r\u{1b}[2K")?;
+        }
+    }
+    Ok(())
+}
+
+fn show_one(screen: &mut Screen, text: &str) -> Result<(), Failure> {
+    match screen.err_size {
+        Some((columns, _)) => write!(screen.err, "\r\u{1b}[2K{}", clip(text, columns.saturating_sub(1)))?,
+        None => writeln!(screen.err, "{text}")?,
+    }
+    screen.err.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Board {
+        Board::new(&Wait {
+            services: vec![("s1".into(), "web".into())],
+            index: 10,
+            timeout: None,
+            quiet: false,
+            look: String::new(),
+        })
+    }
+
+    fn task(json: serde_json::Value) -> Task {
+        let mut whole = serde_json::json!({
+            "id": "t", "name": "web.1", "service": "s1", "desired": "running", "state": "running",
+            "since": "2026-01-31T13:00:00Z", "revision": "r", "current": true, "ports": [], "programs": [],
+            "created_at": "2026-01-31T13:00:00Z", "version": 11, "directed": 11,
+        });
+        let merge = json.as_object().unwrap().clone();
+        whole.as_object_mut().unwrap().extend(merge);
+        serde_json::from_value(whole).unwrap()
+    }
+
+    fn line(status: ServiceStatus) -> Line {
+        let mut line = board().lines.remove(0);
+        line.status = Some(status);
+        line
+    }
+
+    fn wanted(wanted: u64, running: u64) -> ServiceStatus {
+        ServiceStatus { wanted, running, ..ServiceStatus::default() }
+    }
+
+    #[test]
+    fn a_line_says_where_it_stands() {
+        assert_eq!(board().lines[0].text(), "web: ...");
+        let mut line = line(ServiceStatus {
+            waiting: 2,
+            reason: Some("no suitable node (1 node is drained)".into()),
+            ..wanted(3, 1)
+        });
+        assert_eq!(line.text(), "web: 1/3 running, 2 waiting: no suitable node (1 node is drained)");
+        line.finished = true;
+        assert_eq!(line.text(), "web: 1/3 running, ended with success");
+    }
+
+    #[test]
+    fn three_failures_of_a_slot_are_too_many() {
+        let mut line = line(wanted(2, 1));
+        let failed = |id: &str, slot: &str, version: u64| {
+            task(
+                serde_json::json!({"id": id, "name": slot, "state": "failed", "exit_code": 7, "version": version, "desired": "shutdown"}),
+            )
+        };
+        let live = task(serde_json::json!({"id": "live"}));
+        // Failures from before the wait, and of other slots, do not count.
+        let mut tasks =
+            vec![live, failed("a", "web.1", 9), failed("b", "web.1", 11), failed("c", "web.2", 11)];
+        line.look_at(&tasks, 10).unwrap();
+        tasks.push(failed("d", "web.1", 12));
+        line.look_at(&tasks, 10).unwrap();
+        // The history may forget them; we don't.
+        tasks.drain(1..);
+        tasks.push(failed("e", "web.1", 13));
+        let said = line.look_at(&tasks, 10).unwrap_err().to_string();
+        assert_eq!(said, "web.1 keeps failing (3 times): exit code 7");
+    }
+
+    #[test]
+    fn what_ended_and_is_not_replaced_is_done_or_failed() {
+        let ended =
+            |state: &str| task(serde_json::json!({"state": state, "desired": "shutdown", "exit_code": 1}));
+        let mut line_ok = line(wanted(1, 0));
+        line_ok.look_at(&[ended("complete")], 10).unwrap();
+        assert!(line_ok.is_there());
+        let said = line(wanted(1, 0)).look_at(&[ended("failed")], 10).unwrap_err().to_string();
+        assert_eq!(said, "web.1 ended and is not replaced: exit code 1");
+        // A replacement that waits for its delay is still to come.
+        let mut waiting = line(wanted(1, 0));
+        let next = task(serde_json::json!({"id": "n", "desired": "ready", "state": "ready"}));
+        waiting.look_at(&[ended("failed"), next], 10).unwrap();
+        assert!(!waiting.is_there());
+    }
+}

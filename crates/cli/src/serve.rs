@@ -1,0 +1,217 @@
+//! The daemon's process: listeners, the machine room behind them, and the order in which both begin and end.
+//!
+//! Listeners are bound first, so that a port that is taken is told before anything is touched. What is served begins once the
+//! node leads; at the end the API answers until the node's part is over.
+
+mod config;
+mod keeper;
+mod listeners;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::Labels;
+use native_api::{Access, ServeLimits, Shutdown, Token, router, serve_tcp, serve_unix};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub use config::Config;
+pub use keeper::{Keep, Keeper};
+
+use crate::failure::Failure;
+use crate::paths;
+use crate::screen::Screen;
+use listeners::{Socket, bind_tcp};
+
+/// The longest that `dev` waits for its tasks to end when it is interrupted; each ends within its own grace period before.
+const STOP_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long answers that are under way may take once the daemon ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// How to serve.
+pub struct Settings {
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// The unix socket of the native API.
+    pub socket: PathBuf,
+    /// The TCP address of the native API.
+    pub listen: SocketAddr,
+    /// Labels that this node gets.
+    pub labels: Labels,
+    /// True for `dev`: tasks end with it, and without a data directory of its own everything is thrown away.
+    pub foreground: bool,
+    /// True when the data is thrown away at the end.
+    pub ephemeral: bool,
+}
+
+/// The program that supervises processes: this very file, even if a newer one was put in its place since.
+pub fn supervisor() -> (PathBuf, Vec<OsString>) {
+    (PathBuf::from("/proc/self/exe"), vec!["supervise".into()])
+}
+
+/// Runs until SIGINT or SIGTERM, or until the log fails.
+pub fn run(settings: Settings, screen: &mut Screen) -> Result<(), Failure> {
+    start_log();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::Refused(format!("cannot start: {e}")))?;
+    let served = runtime.block_on(serve(&settings, screen));
+    // What still blocks a thread (a read of a log, say) is of no more interest.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    served
+}
+
+/// Log lines of the daemon go to standard error; `QUELEA_LOG` sets how many: error, warn (the default), info, debug or trace.
+fn start_log() {
+    let level = match std::env::var("QUELEA_LOG").unwrap_or_default().as_str() {
+        "error" => tracing::Level::ERROR,
+        "info" => tracing::Level::INFO,
+        "debug" => tracing::Level::DEBUG,
+        "trace" => tracing::Level::TRACE,
+        _ => tracing::Level::WARN,
+    };
+    // It fails only when there is one already.
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init();
+}
+
+/// Binds, serves, ends. Of a throwaway cluster nothing is left, whichever way this ends.
+async fn serve(settings: &Settings, screen: &mut Screen) -> Result<(), Failure> {
+    let bound = bind(settings).await;
+    if !settings.ephemeral {
+        return serve_bound(settings, bound?, screen).await;
+    }
+    let keeper = match &bound {
+        // Only what is ours may be removed: the socket is, once it is bound.
+        Ok(bound) => Keeper::start(&settings.data_dir, &[settings.socket.clone(), bound.token_file.clone()]),
+        Err(_) => Keeper::start(&settings.data_dir, &[]),
+    };
+    let served = match bound {
+        Ok(bound) => serve_bound(settings, bound, screen).await,
+        Err(failure) => Err(failure),
+    };
+    keeper?.finish();
+    served
+}
+
+/// The listeners, and the token of the TCP one.
+struct Bound {
+    tcp: TcpListener,
+    address: SocketAddr,
+    socket: Socket,
+    token_file: PathBuf,
+    token: String,
+}
+
+async fn bind(settings: &Settings) -> Result<Bound, Failure> {
+    let tcp = bind_tcp(settings.listen).await?;
+    let address = tcp.local_addr().map_err(|e| Failure::Refused(format!("--listen: {e}")))?;
+    let socket = Socket::bind(&settings.socket)?;
+    let token_file = settings.socket.with_file_name(paths::TOKEN);
+    let token = listeners::token(&token_file)?;
+    Ok(Bound { tcp, address, socket, token_file, token })
+}
+
+async fn serve_bound(settings: &Settings, bound: Bound, screen: &mut Screen) -> Result<(), Failure> {
+    let Bound { tcp, address, socket, token_file, token } = bound;
+    let mut signals = Signals::new()?;
+
+    let node = node::Node::start(node::Options {
+        data_dir: settings.data_dir.clone(),
+        run_dir: settings.data_dir.join("run"),
+        ephemeral: settings.ephemeral,
+        labels: settings.labels.clone(),
+        supervisor: supervisor(),
+    });
+    let node = node.await.map_err(|e| Failure::Refused(format!("cannot start: {e}")))?;
+
+    let shutdown = Shutdown::new();
+    let on_socket = router(node.cluster(), Access::Socket, shutdown.clone());
+    let on_tcp = router(node.cluster(), Access::tcp(Token::new(token.as_str()), address), shutdown.clone());
+    let serving = [
+        tokio::spawn(serve_unix(socket.listener()?, on_socket, ServeLimits::default(), shutdown.clone())),
+        tokio::spawn(serve_tcp(tcp, on_tcp, ServeLimits::default(), shutdown.clone())),
+    ];
+    welcome(settings, address, &token_file, screen)?;
+
+    let failed = tokio::select! {
+        () = signals.next() => None,
+        reason = node.failed() => Some(reason),
+    };
+    if settings.foreground && failed.is_none() {
+        screen.note("stopping; interrupt again to leave at once")?;
+        tokio::select! {
+            () = node.stop_tasks(STOP_WITHIN) => {}
+            () = signals.next() => {}
+            _ = node.failed() => {}
+        }
+    }
+    shutdown.begin();
+    for served in serving {
+        let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
+    }
+    node.shut_down().await;
+    drop(socket);
+    match failed {
+        Some(reason) => {
+            Err(Failure::Refused(format!("the log has failed, nothing more can be acknowledged: {reason}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn welcome(
+    settings: &Settings,
+    address: SocketAddr,
+    token: &Path,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let socket = settings.socket.display();
+    screen.line(format!("quelea {} is ready", env!("CARGO_PKG_VERSION")))?;
+    screen.line(format!("  socket  {socket}"))?;
+    screen.line(format!("  tcp     http://{address}  (token in {})", token.display()))?;
+    screen.line(format!("  data    {}", settings.data_dir.display()))?;
+    if settings.foreground {
+        let usual = paths::run_dir().map(|dir| dir.join(paths::SOCKET));
+        screen.line("")?;
+        screen.line("Next, in another terminal:")?;
+        if usual.as_deref() != Some(settings.socket.as_path()) {
+            screen.line(format!("  export QUELEA_HOST=unix://{socket}"))?;
+        }
+        screen.line("  quelea service create --driver exec --name hello --replicas 3 -- sleep 1000")?;
+        screen.line("  quelea service ps hello")?;
+        screen.line("  quelea why hello")?;
+        screen.line("")?;
+        screen.line("Ctrl-C stops everything.")?;
+    }
+    screen.flush()
+}
+
+/// SIGINT and SIGTERM.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let open =
+            |kind| signal(kind).map_err(|e| Failure::Refused(format!("cannot listen for signals: {e}")));
+        Ok(Self { interrupt: open(SignalKind::interrupt())?, terminate: open(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The daemon's configuration file: YAML with a key for each flag. Flags win.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// Largest configuration file that is read, in bytes.
+const CONFIG_BYTES: u64 = 64 * 1024;
+
+/// What a configuration file may say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// As `--data-dir`.
+    pub data_dir: Option<PathBuf>,
+    /// As `--socket`.
+    pub socket: Option<PathBuf>,
+    /// As `--listen`.
+    pub listen: Option<SocketAddr>,
+    /// As `--label`.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file, the line, and what is wrong there.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let refused = |what: String| Failure::Refused(format!("--config {}: {what}", path.display()));
+        let size = std::fs::metadata(path).map_err(|e| refused(e.to_string()))?.len();
+        if size > CONFIG_BYTES {
+            return Err(refused(format!("has {size} bytes, more than the {CONFIG_BYTES} that are read")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_saphyr::from_str(&text).map_err(|e| refused(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_the_flags() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("quelea.yaml");
+        std::fs::write(&path, "data_dir: /d\nsocket: /s\nlisten: 127.0.0.1:0\nlabels: {zone: east}\n")
+            .unwrap();
+        let config = Config::read(&path).unwrap();
+        assert_eq!(config.data_dir, Some("/d".into()));
+        assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
+        assert_eq!(config.labels["zone"], "east");
+        for (text, word) in
+            [("dta_dir: /d\n", "dta_dir"), ("listen: here\n", "listen"), ("listen: [\n", "line")]
+        {
+            std::fs::write(&path, text).unwrap();
+            let error = Config::read(&path).unwrap_err().to_string();
+            assert!(error.contains("quelea.yaml") && error.contains(word), "{error}");
+        }
+    }
+}

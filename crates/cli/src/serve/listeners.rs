@@ -1,0 +1,156 @@
+//! The daemon's sockets, and the token that opens the TCP one.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use tokio::net::TcpListener;
+
+use crate::failure::Failure;
+
+/// Longest token that is read.
+const TOKEN_BYTES: usize = 256;
+
+/// Binds the TCP listener.
+///
+/// # Errors
+/// The flag, the address, and what to do.
+pub async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let what = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "another program listens there; choose another port, or port 0 for any free one".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Failure::Refused(format!("--listen {address}: {what}"))
+    })
+}
+
+/// The unix socket of the native API.
+pub struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Socket {
+    /// Binds the socket, mode 0600 from the first moment at which it has its name. A socket that nobody answers on is replaced.
+    ///
+    /// # Errors
+    /// When another daemon answers there, or the directory cannot be used.
+    pub fn bind(path: &Path) -> Result<Self, Failure> {
+        let refused = |e: std::io::Error| Failure::Refused(format!("--socket {}: {e}", path.display()));
+        if UnixStream::connect(path).is_ok() {
+            let text =
+                format!("--socket {}: another daemon answers there; choose another path", path.display());
+            return Err(Failure::Refused(text));
+        }
+        if let Some(dir) = path.parent().filter(|dir| !dir.exists()) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(refused)?;
+        }
+        let mut unnamed = path.as_os_str().to_owned();
+        unnamed.push(format!(".{}", std::process::id()));
+        let unnamed = PathBuf::from(unnamed);
+        let _ = fs::remove_file(&unnamed);
+        let listener = UnixListener::bind(&unnamed).map_err(refused)?;
+        let named = fs::set_permissions(&unnamed, fs::Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&unnamed, path))
+            .and_then(|()| listener.set_nonblocking(true));
+        if let Err(error) = named {
+            let _ = fs::remove_file(&unnamed);
+            return Err(refused(error));
+        }
+        Ok(Self { path: path.to_owned(), listener })
+    }
+
+    /// The listener, for the runtime.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be shared.
+    pub fn listener(&self) -> Result<tokio::net::UnixListener, Failure> {
+        self.listener
+            .try_clone()
+            .and_then(tokio::net::UnixListener::from_std)
+            .map_err(|e| Failure::Refused(format!("--socket {}: {e}", self.path.display())))
+    }
+}
+
+impl Drop for Socket {
+    /// The name goes with the listener.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The token in this file; a new one when there is none. Mode 0600.
+///
+/// # Errors
+/// When the file cannot be read or written, or others can read it.
+pub fn token(path: &Path) -> Result<String, Failure> {
+    let refused = |what: String| Failure::Refused(format!("{}: {what}", path.display()));
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let mode = fs::metadata(path).map_err(|e| refused(e.to_string()))?.permissions().mode();
+            if mode & 0o077 != 0 {
+                return Err(refused("others can read this token; remove the file to get a new one".into()));
+            }
+            let text = text.trim();
+            let fine =
+                text.len() >= 32 && text.len() <= TOKEN_BYTES && text.bytes().all(|b| b.is_ascii_graphic());
+            match fine {
+                true => Ok(text.to_owned()),
+                false => Err(refused(
+                    "is no token (32 to 256 characters); remove the file to get a new one".into(),
+                )),
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let mut bytes = [0u8; 32];
+            getrandom::fill(&mut bytes).map_err(|e| refused(e.to_string()))?;
+            let text: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+            let mut file = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .map_err(|e| refused(e.to_string()))?;
+            file.write_all(format!("{text}\n").as_bytes()).map_err(|e| refused(e.to_string()))?;
+            Ok(text)
+        }
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let first = token(&path).unwrap();
+        assert_eq!(first.len(), 64);
+        assert_eq!(token(&path).unwrap(), first);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(token(&path).unwrap_err().to_string().contains("others can read"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "short").unwrap();
+        assert!(token(&path).unwrap_err().to_string().contains("is no token"));
+    }
+
+    #[test]
+    fn a_socket_that_answers_is_not_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("q.sock");
+        let first = Socket::bind(&path).unwrap();
+        assert!(Socket::bind(&path).err().unwrap().to_string().contains("another daemon"));
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(first);
+        assert!(!path.exists());
+    }
+}
