@@ -16,6 +16,9 @@ use model::Labels;
 use native_api::{Access, ServeLimits, Shutdown, Token, router, serve_tcp, serve_unix};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 pub use config::Config;
 pub use keeper::{Keep, Keeper};

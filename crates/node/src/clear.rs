@@ -33,6 +33,10 @@ pub async fn clear(data_dir: &Path, supervisor: (PathBuf, Vec<OsString>)) -> Res
         if look > 0 {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+        // Somebody else may be clearing the place as well.
+        if !data_dir.exists() {
+            return Ok(());
+        }
         for record in records::load(&home.tasks()).map_err(|e| e.to_string())? {
             let Some(dir) = records::task_dir(&home.tasks(), record.task()) else { continue };
             for program in &record.assignment.spec.programs {

@@ -1,0 +1,12 @@
+//! End to end: the real binary, real processes, and what must hold when either is killed. Each test has a daemon of its
+//! own in a directory of its own; nothing waits for a time, everything for a condition.
+
+mod access;
+mod crash;
+mod dev;
+mod heal;
+mod hello;
+mod input;
+mod place;
+mod scale;
+mod support;
