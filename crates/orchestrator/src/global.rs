@@ -1,5 +1,6 @@
-//! Global services: one task on each node that is neither down nor drained and meets the service's constraints. What else
-//! could speak against a node is the scheduler's question. Costs the nodes of the cluster.
+//! Global services: one task on each node that is neither down nor drained and meets the service's
+//! constraints. What else could speak against a node is the scheduler's question. Costs the nodes of the
+//! cluster.
 
 use model::Slot;
 

@@ -1,8 +1,9 @@
 //! What is kept of tasks that have ended.
 //!
-//! In each slot the newest `Cluster.history` ended tasks are kept, and besides them whatever the replace policy still counts: as
-//! many ends of the newest task's revision as decide that its attempts are used up. In a slot that nothing fills the newest
-//! task is always kept: it is the only memory of why the slot is empty. A task that has not ended is never deleted here.
+//! In each slot the newest `Cluster.history` ended tasks are kept, and besides them whatever the replace
+//! policy still counts: as many ends of the newest task's revision as decide that its attempts are used up.
+//! In a slot that nothing fills the newest task is always kept: it is the only memory of why the slot is
+//! empty. A task that has not ended is never deleted here.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,8 @@ pub(crate) fn kept(view: &Tables) -> usize {
 
 /// Deletes what is beyond that. `tasks` are those of one slot, oldest first.
 ///
-/// What is kept is read from the slot's tasks and the cluster alone, so that nothing but their events can make more of it
-/// superfluous.
+/// What is kept is read from the slot's tasks and the cluster alone, so that nothing but their events can
+/// make more of it superfluous.
 pub(crate) fn trim(draft: &mut Draft<'_, '_>, tasks: &[&Task]) {
     let kept = kept(draft.view);
     let ended: Vec<&Task> =
@@ -52,8 +53,8 @@ fn still_needed(view: &Tables, tasks: &[&Task]) -> BTreeSet<TaskId> {
     needed
 }
 
-/// Takes the last step of tasks that were told to go and hold nothing any more: those to be forgotten, and those that were
-/// told to end before any agent had them. True for each task that is still there.
+/// Takes the last step of tasks that were told to go and hold nothing any more: those to be forgotten, and
+/// those that were told to end before any agent had them. True for each task that is still there.
 pub(crate) fn sweep(draft: &mut Draft<'_, '_>, task: &Task) -> bool {
     let over = match task.desired {
         Desired::Remove => holds_nothing(task),

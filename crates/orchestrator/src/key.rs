@@ -2,7 +2,7 @@
 //!
 //! | key | what it looks at |
 //! | --- | --- |
-//! | `Service` | the wanted number against the filled slots; for a global service every node; a new revision's way through |
+//! | `Service` | the wanted number against the filled slots; nodes for a global one; a new revision's way |
 //! | `Slot` | one numbered slot: empty, doubled, ended, waiting; its history |
 //! | `Node` | the tasks on it, if they may stay; the global services that want one there |
 //! | `NodeService` | the slot of one global service on one node |
@@ -39,8 +39,9 @@ impl Key {
 
 /// Marks what has to be looked at because of an event. `view` is a snapshot in which the event has happened.
 ///
-/// Every change of a task marks its slot, also one that cannot matter by itself: a reconciler that met the task while the
-/// change was in flight left it alone and relies on this. The cost is that of one look at a slot in order.
+/// Every change of a task marks its slot, also one that cannot matter by itself: a reconciler that met the
+/// task while the change was in flight left it alone and relies on this. The cost is that of one look at a
+/// slot in order.
 pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     match &event.object {
         Object::Task(task) => keys_of_task(task, view, mark),
@@ -51,8 +52,9 @@ pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     }
 }
 
-/// Marks what has to be looked at because a change set that was laid over the snapshot, by whomever, has been refused or given
-/// up: what was in flight has been left alone, and no event will come. `view` is a snapshot without it.
+/// Marks what has to be looked at because a change set that was laid over the snapshot, by whomever, has
+/// been refused or given up: what was in flight has been left alone, and no event will come. `view` is a
+/// snapshot without it.
 pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)) {
     for change in &set.changes {
         match change {
@@ -128,11 +130,11 @@ fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
     }
 }
 
-/// At most `limit` keys after `after`, in order: for a new leader, and for the sweep that must find nothing. Shorter than
-/// `limit` only at the end.
+/// At most `limit` keys after `after`, in order: for a new leader, and for the sweep that must find
+/// nothing. Shorter than `limit` only at the end.
 ///
-/// Single global slots are not listed: `Service` looks at all of its own. Slots without any task are not listed either:
-/// `Service` finds them.
+/// Single global slots are not listed: `Service` looks at all of its own. Slots without any task are not
+/// listed either: `Service` finds them.
 pub fn all_keys(view: &Tables, after: Option<Key>, limit: usize) -> Vec<Key> {
     let mut keys = Vec::new();
     if matches!(after, None | Some(Key::Service(_))) {

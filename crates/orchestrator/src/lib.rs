@@ -1,11 +1,13 @@
 //! What must exist and what must not: reconcilers that compare what is wanted with what is there.
 //!
-//! A reconciler is a pure function of a snapshot and a [`Key`]. It keeps no state, knows no clock but [`Cx::now`] and no
-//! chance but [`Cx::new_id`]. An event only says which keys to look at ([`keys_of`]); what to do, the snapshot alone
-//! decides, so a new leader starts by looking at all of them ([`all_keys`]), and looking at a key once too often does nothing.
+//! A reconciler is a pure function of a snapshot and a [`Key`]. It keeps no state, knows no clock but
+//! [`Cx::now`] and no chance but [`Cx::new_id`]. An event only says which keys to look at ([`keys_of`]);
+//! what to do, the snapshot alone decides, so a new leader starts by looking at all of them ([`all_keys`]),
+//! and looking at a key once too often does nothing.
 //!
-//! The snapshot may have change sets in flight laid over it. An object that is in flight is left alone: when its entry
-//! is applied, its event marks the same key again; when it is refused, [`keys_of_refused`] does.
+//! The snapshot may have change sets in flight laid over it. An object that is in flight is left alone:
+//! when its entry is applied, its event marks the same key again; when it is refused, [`keys_of_refused`]
+//! does.
 
 #![forbid(unsafe_code)]
 

@@ -9,8 +9,8 @@ use crate::plan::Draft;
 use crate::wanted::{self, Found};
 use crate::{slot, update};
 
-/// Reconciles a node, or what is left of one that was removed. (Its tasks that had not ended were orphaned by the store in the
-/// same step; each of them has marked its own slot.)
+/// Reconciles a node, or what is left of one that was removed. (Its tasks that had not ended were orphaned
+/// by the store in the same step; each of them has marked its own slot.)
 pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
     let view = draft.view;
     let node = view.node(id);
@@ -26,8 +26,8 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
     }
 }
 
-/// Every slot that a task here fills, or that has a new task which may wait for the end of the one here, and the global slots of a
-/// node that is gone.
+/// Every slot that a task here fills, or that has a new task which may wait for the end of the one here,
+/// and the global slots of a node that is gone.
 fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
     let view = draft.view;
     let gone = view.node(id).is_none();
@@ -47,7 +47,8 @@ fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
     }
 }
 
-/// The slot that each global service has here. An update passes over nodes that take no tasks, so it may go on as well.
+/// The slot that each global service has here. An update passes over nodes that take no tasks, so it may go
+/// on as well.
 fn look_at_global_services(draft: &mut Draft<'_, '_>, node: &Node) {
     for service in draft.view.services().filter(|s| s.mode == Mode::Global) {
         let Found::Here(wanted) = wanted::find(draft.view, service.id) else { continue };
@@ -59,7 +60,8 @@ fn look_at_global_services(draft: &mut Draft<'_, '_>, node: &Node) {
     }
 }
 
-/// Gives up what a node that stays away still holds. Unknown is then what became of it; places are free again.
+/// Gives up what a node that stays away still holds. Unknown is then what became of it; places are free
+/// again.
 fn give_up_for_good(draft: &mut Draft<'_, '_>, node: &Node) {
     let view = draft.view;
     let patience = view.cluster().map_or(ORPHAN_AFTER, |c| c.orphan_after);
@@ -82,5 +84,6 @@ fn give_up_for_good(draft: &mut Draft<'_, '_>, node: &Node) {
     }
 }
 
-/// After how long away tasks are given up for good while there is no cluster object: as in a new one, and in SwarmKit.
+/// After how long away tasks are given up for good while there is no cluster object: as in a new one, and
+/// in SwarmKit.
 const ORPHAN_AFTER: Span = Span::from_secs(24 * 3600);

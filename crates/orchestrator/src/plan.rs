@@ -6,8 +6,9 @@ use std::sync::Arc;
 use model::{Desired, Id, NodeId, RevisionId, Rule, Service, ServiceId, Slot, Task, TaskId, Time};
 use store::{Change, ChangeSet, ObjectId, Tables};
 
-/// So many objects one plan makes, changes or deletes; the slot at which it gets there is still finished. The key of such a
-/// plan is reconciled again once the plan is applied. Large enough that a log entry costs little a task, small enough that no other key waits long.
+/// So many objects one plan makes, changes or deletes; the slot at which it gets there is still finished.
+/// The key of such a plan is reconciled again once the plan is applied. Large enough that a log entry costs
+/// little a task, small enough that no other key waits long.
 pub const PLAN_OBJECTS: usize = 500;
 
 /// What a reconciler may use besides the snapshot: a clock that stands still, and fresh identities.
@@ -23,7 +24,8 @@ pub struct Cx<'a> {
 pub struct Plan {
     /// What to change; empty when everything is as it shall be.
     pub set: ChangeSet,
-    /// When the same key must be looked at again although nothing has happened.
+    /// When the same key must be looked at again although nothing has happened. Takes the place of what the
+    /// key's last plan said.
     pub wake_at: Option<Time>,
     /// True when the limit ended the plan: the same key must be looked at again once it is applied.
     pub more: bool,
@@ -38,10 +40,10 @@ impl Plan {
 
 /// A plan that is being made.
 ///
-/// Notes about the same thing become one sentence with a count, and what a crash loop says again and again (rules
-/// `Replace` and `StartDelayed`) is not written while the store still has the same sentence: the last sixteen decisions
-/// of a service are all there are, and the loop would soon be the only one in them. A plan of notes alone is never made,
-/// so that the plan for a settled cluster is empty.
+/// Notes about the same thing become one sentence with a count, and what a crash loop says again and again
+/// (rules `Replace` and `StartDelayed`) is not written while the store still has the same sentence: the
+/// last sixteen decisions of a service are all there are, and the loop would soon be the only one in them.
+/// A plan of notes alone is never made, so that the plan for a settled cluster is empty.
 pub(crate) struct Draft<'a, 'c> {
     pub(crate) view: &'a Tables,
     pub(crate) now: Time,
@@ -153,7 +155,8 @@ impl<'a, 'c> Draft<'a, 'c> {
         self.push(Change::EndTask { task: task.id, state: model::TaskState::Orphaned, message });
     }
 
-    /// Forgets a task that holds nothing. One that waits for a node may be given one meanwhile: it must not have moved.
+    /// Forgets a task that holds nothing. One that waits for a node may be given one meanwhile: it must not
+    /// have moved.
     pub(crate) fn delete(&mut self, task: &Task) {
         if !task.status.state.is_ended() {
             self.set.guard(ObjectId::Task(task.id), task.modified);
@@ -186,7 +189,8 @@ impl<'a, 'c> Draft<'a, 'c> {
         self.notes.push(Note { service: task.service, rule, task: Some(task.id), text: text.into() });
     }
 
-    /// Counts a decision that may be taken for many tasks. The sentence: the number, `task` or `tasks`, and `rest`.
+    /// Counts a decision that may be taken for many tasks. The sentence: the number, `task` or `tasks`, and
+    /// `rest`.
     pub(crate) fn count(&mut self, task: TaskId, service: ServiceId, rule: Rule, rest: String) {
         self.counted(task, service, rule, rest, false);
     }

@@ -1,4 +1,5 @@
-//! How tasks go: told to end and be forgotten while their agent has them, forgotten at once when nothing holds them.
+//! How tasks go: told to end and be forgotten while their agent has them, forgotten at once when nothing
+//! holds them.
 
 use model::{Desired, Rule, ServiceId, Slot, Task, TaskState};
 
@@ -43,9 +44,10 @@ pub(crate) fn all(draft: &mut Draft<'_, '_>, service: ServiceId) {
 
 /// Removes the slots beyond the wanted number, the highest first.
 ///
-/// SwarmKit chooses any slots: those of nodes that have most, and not running ones first. Here a slot's number is its right to be
-/// there: whether it is wanted can be told from it alone, numbers stay without gaps, and what was scaled away comes
-/// back under the same numbers. A low slot that waits for a node is kept, and gets the room that the high ones leave.
+/// SwarmKit chooses any slots: those of nodes that have most, and not running ones first. Here a slot's
+/// number is its right to be there: whether it is wanted can be told from it alone, numbers stay without
+/// gaps, and what was scaled away comes back under the same numbers. A low slot that waits for a node is
+/// kept, and gets the room that the high ones leave.
 pub(crate) fn surplus(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, replicas: u32) {
     let (service, used) = (wanted.id(), wanted.used());
     let rest = format!("removed: replicas {replicas}, filled {}", used.filled());
@@ -62,8 +64,9 @@ pub(crate) fn surplus(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, replicas: 
 
 /// Removes every task from a numbered slot on, and all global ones.
 ///
-/// The filled slots come first, downwards from the highest: with each plan fewer of them are left, so that a plan
-/// never walks over what earlier ones have told to end already. Then what is ended or was never assigned above them.
+/// The filled slots come first, downwards from the highest: with each plan fewer of them are left, so that
+/// a plan never walks over what earlier ones have told to end already. Then what is ended or was never
+/// assigned above them.
 fn from_slot(
     draft: &mut Draft<'_, '_>,
     service: ServiceId,

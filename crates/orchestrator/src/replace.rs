@@ -1,20 +1,20 @@
 //! When an ended task is replaced: the one algorithm, for replicated and global services.
 //!
-//! 1. A task whose node was taken from it (down, drained, removed, no longer fit) never comes here: it did not end by itself.
-//!    Its slot is filled again at once and nothing is counted, whatever the policy.
-//! 2. The condition is asked of the newest end in the slot. `none`: never replaced. `on-failure`: replaced unless
-//!    it is complete. `any`: replaced.
-//! 3. `max_attempts` is how many times a task of one revision is replaced in one slot. The ends that count are the
-//!    slot's kept tasks of the service's revision that completed, failed or were rejected, back to the first task of another
-//!    revision; nothing else remembers them. The n-th end is replaced when n is at most `max_attempts`, so the last attempt
-//!    is the `max_attempts + 1`st task. Zero: no limit.
-//! 4. With a `window`, an end counts only while the tasks after it have not run for longer than the window, all together.
-//!    Only time in which they ran is added up, never time in which they waited for their delay, a node or
-//!    their preparation. So a task that keeps failing at once uses up its attempts however long the delay is, while
-//!    one that has run well for longer than the window starts afresh. (Counting by the clock, as SwarmKit does, never
-//!    reaches `max_attempts` when the delay is as long as the window.)
-//! 5. The replacement may run `delay` after the end, by the log's clock. Of a task that ended while it still waited for its own
-//!    time, `delay` after that time.
+//! 1. A task whose node was taken from it (down, drained, removed, no longer fit) never comes here: it did
+//!    not end by itself. Its slot is filled again at once and nothing is counted, whatever the policy.
+//! 2. The condition is asked of the newest end in the slot. `none`: never replaced. `on-failure`: replaced
+//!    unless it is complete. `any`: replaced.
+//! 3. `max_attempts` is how many times a task of one revision is replaced in one slot. The ends that count
+//!    are the slot's kept tasks of the service's revision that completed, failed or were rejected, back to
+//!    the first task of another revision; nothing else remembers them. The n-th end is replaced when n is
+//!    at most `max_attempts`, so the last attempt is the `max_attempts + 1`st task. Zero: no limit.
+//! 4. With a `window`, an end counts only while the tasks after it have not run for longer than the window,
+//!    all together. Only time in which they ran is added up, never time in which they waited for their
+//!    delay, a node or their preparation. So a task that keeps failing at once uses up its attempts however
+//!    long the delay is, while one that has run well for longer than the window starts afresh. (Counting by
+//!    the clock, as SwarmKit does, never reaches `max_attempts` when the delay is as long as the window.)
+//! 5. The replacement may run `delay` after the end, by the log's clock. Of a task that ended while it
+//!    still waited for its own time, `delay` after that time.
 
 use model::{Condition, ReplacePolicy, RevisionId, Span, Task, TaskState, Time};
 
@@ -89,9 +89,9 @@ fn ended_by_itself(task: &Task) -> bool {
 
 /// How long a task ran.
 ///
-/// What its programs report is a difference of two readings of one clock. It is held against the log's clock, since that one
-/// clock may have jumped. Agents that do not report programs are given the time from creation to end, less the delay
-/// in which the task cannot have run.
+/// What its programs report is a difference of two readings of one clock. It is held against the log's
+/// clock, since that one clock may have jumped. Agents that do not report programs are given the time from
+/// creation to end, less the delay in which the task cannot have run.
 fn time_run(policy: &ReplacePolicy, task: &Task) -> Span {
     let lived = task.status.applied_at.since(task.created_at).max(Span::ZERO);
     if task.programs.is_empty() {
@@ -141,7 +141,8 @@ mod tests {
     const S: i64 = 1_000_000_000;
     const NEW: RevisionId = RevisionId::from_u128(2);
 
-    /// A task of the newer revision that was made and ended at these seconds, and whose program says that it ran so long.
+    /// A task of the newer revision that was made and ended at these seconds, and whose program says that
+    /// it ran so long.
     fn ended(state: TaskState, created: i64, ended: i64, ran: Option<i64>) -> Task {
         let program = |ran: i64| ProgramStatus {
             // Another clock than the log's.
@@ -211,7 +212,8 @@ mod tests {
         assert_eq!(verdict(policy(0, 5, 0), &[task]), Verdict::From(Time(35 * S)));
     }
 
-    /// Three ends, each a row of (created, ended, ran); three attempts would be too many for `max_attempts` 2.
+    /// Three ends, each a row of (created, ended, ran); three attempts would be too many for `max_attempts`
+    /// 2.
     #[test]
     fn which_ends_count() {
         type Row = (i64, i64, Option<i64>);

@@ -1,7 +1,8 @@
 //! Replicated services: slots 0 to `replicas - 1` are filled, no others are.
 //!
-//! When nothing is to be done this costs a few counters, however many replicas there are. Otherwise: the filled slots beyond,
-//! the empty ones below (slots whose task has ended for good are passed over), and slots that are filled twice.
+//! When nothing is to be done this costs a few counters, however many replicas there are. Otherwise: the
+//! filled slots beyond, the empty ones below (slots whose task has ended for good are passed over), and
+//! slots that are filled twice.
 
 use model::Slot;
 

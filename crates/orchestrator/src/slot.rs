@@ -1,6 +1,7 @@
 //! One slot: the room in which tasks are replaced. Costs the tasks of that slot and nothing else.
 //!
-//! How a slot is read. A task *fills* it while it is wanted and has not ended. What an ended task's desired state says:
+//! How a slot is read. A task *fills* it while it is wanted and has not ended. What an ended task's desired
+//! state says:
 //!
 //! | desired | meaning |
 //! | --- | --- |
@@ -9,8 +10,8 @@
 //! | `Shutdown` | another took its place, or it was taken off its node: it has no say any more |
 //! | `Remove` | it is to be forgotten, and nothing is concluded from it |
 //!
-//! Two tasks of a slot never run at once by intent: while an old one may still run, the new one is made `Ready` and waits,
-//! for one minute at most. A node that is down is not waited for.
+//! Two tasks of a slot never run at once by intent: while an old one may still run, the new one is made
+//! `Ready` and waits, for one minute at most. A node that is down is not waited for.
 
 use model::{Desired, Rule, Slot, Span, Task, TaskState, Time};
 
@@ -152,8 +153,9 @@ fn keep_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
     release(draft, kept, tasks);
 }
 
-/// Of two tasks that fill a slot the greater one stays: the one that came furthest; then one of the service's revision; then
-/// the one that has been there longest; then the older one by index; then the lower id.
+/// Of two tasks that fill a slot the greater one stays: the one that came furthest; then one of the
+/// service's revision; then the one that has been there longest; then the older one by index; then the
+/// lower id.
 fn standing(wanted: &Wanted<'_>, task: &Task) -> impl Ord + use<> {
     use std::cmp::Reverse;
     let current = task.revision == wanted.service.revision;
@@ -208,7 +210,8 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
     let policy = &wanted.spec.replace;
     match replace::decide(policy, newest, replace::counted(tasks, wanted.service.revision)) {
         Verdict::From(_) if newest.start_after.is_some_and(|at| draft.now < at) => {
-            // It could not even be made ready. Another one would be tried at once and fail as well: its turn comes first.
+            // It could not even be made ready. Another one would be tried at once and fail as well: its
+            // turn comes first.
             newest.start_after.into_iter().for_each(|at| draft.wake(at));
         }
         Verdict::From(at) => {
@@ -239,8 +242,8 @@ fn begin(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&T
     draft.count_once(id, wanted.id(), rule, rest);
 }
 
-/// Makes the next task of a slot, to run from `from` on and once nothing of the slot runs any more. Ended tasks in whose
-/// place it comes have no say any more.
+/// Makes the next task of a slot, to run from `from` on and once nothing of the slot runs any more. Ended
+/// tasks in whose place it comes have no say any more.
 pub(crate) fn start(
     draft: &mut Draft<'_, '_>,
     wanted: &Wanted<'_>,

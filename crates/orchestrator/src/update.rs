@@ -1,10 +1,11 @@
 //! The way of a new revision through the slots, stop-first.
 //!
-//! At most `parallelism` slots are in change at once (zero: all). A slot is in change from the moment its old task is told to
-//! end until its new one has run for `delay`. When a task of the new revision has ended instead, the slot counts as broken
-//! until its next one has run for five seconds at least: while there is one, no running task of an older revision is
-//! touched, so a revision that cannot run takes down no more slots than it has already got. Slots whose old task does not
-//! run lose nothing and come first; among equal ones the lower slot comes first.
+//! At most `parallelism` slots are in change at once (zero: all). A slot is in change from the moment its
+//! old task is told to end until its new one has run for `delay`. When a task of the new revision has ended
+//! instead, the slot counts as broken until its next one has run for five seconds at least: while there is
+//! one, no running task of an older revision is touched, so a revision that cannot run takes down no more
+//! slots than it has already got. Slots whose old task does not run lose nothing and come first; among
+//! equal ones the lower slot comes first.
 //!
 //! Nothing is remembered between two looks: what is in change is read from the tasks. Only a difference of
 //! revisions makes a slot outdated, so changed labels or another number of replicas replace nothing.
@@ -16,8 +17,8 @@ use crate::plan::{Draft, number_of};
 use crate::wanted::{Place, Wanted};
 use crate::{removal, replace, slot};
 
-/// How long a task must run before its slot is trusted again after a failure of the same revision. SwarmKit's default time of
-/// watching an updated task.
+/// How long a task must run before its slot is trusted again after a failure of the same revision.
+/// SwarmKit's default time of watching an updated task.
 const TRUST_AFTER: Span = Span::from_secs(5);
 
 /// How far a slot is on the way.
@@ -141,8 +142,8 @@ fn standing_of_empty(wanted: &Wanted<'_>, tasks: &[&Task], failed: bool) -> Stan
     }
 }
 
-/// Slots without a place are on their way out. Global slots on nodes that take no tasks keep what they have: they can
-/// neither prove the revision nor hold it up, and are looked at when their node is back.
+/// Slots without a place are on their way out. Global slots on nodes that take no tasks keep what they
+/// have: they can neither prove the revision nor hold it up, and are looked at when their node is back.
 fn takes_part(wanted: &Wanted<'_>, slot: Slot) -> bool {
     let ready = match slot {
         Slot::Number(_) => true,

@@ -1,5 +1,5 @@
-//! What is wanted: a service as the reconcilers read it, whether a slot has its place, and whether a task may stay where
-//! it is. Nothing here changes anything.
+//! What is wanted: a service as the reconcilers read it, whether a slot has its place, and whether a task
+//! may stay where it is. Nothing here changes anything.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// The slot of a global service on a node. Whether the node is ready, and everything else that could speak against it,
-    /// is the scheduler's question, who confirms the task.
+    /// The slot of a global service on a node. Whether the node is ready, and everything else that could
+    /// speak against it, is the scheduler's question, who confirms the task.
     fn place_on(&self, node: &Node) -> Place {
         if !self.view.is_settled(node.meta.modified) {
             return Place::LeaveAlone;
@@ -96,9 +96,9 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Why a task of a numbered slot may not stay on its node: the node is down, drained or gone, or, unless it is paused,
-    /// no longer meets a constraint of the spec that the task was made from. (Constraints of a newer revision are met by
-    /// the update, at its own pace.)
+    /// Why a task of a numbered slot may not stay on its node: the node is down, drained or gone, or,
+    /// unless it is paused, no longer meets a constraint of the spec that the task was made from.
+    /// (Constraints of a newer revision are met by the update, at its own pace.)
     pub(crate) fn loss(&self, task: &Task) -> Option<String> {
         let id = task.node?;
         let Some(node) = self.view.node(id) else {

@@ -1,6 +1,7 @@
-//! Promises that hold whatever happens: random scripts of operators, machines and programs, with plans in flight beside what
-//! others have in flight, and with a world that moves between a plan and its turn. At each quiet moment the world itself
-//! checks that no slot is filled twice and that a sweep over all keys finds nothing.
+//! Promises that hold whatever happens: random scripts of operators, machines and programs, with plans in
+//! flight beside what others have in flight, and with a world that moves between a plan and its turn. At
+//! each quiet moment the world itself checks that no slot is filled twice and that a sweep over all keys
+//! finds nothing.
 
 mod world;
 
@@ -48,7 +49,7 @@ fn pace(dice: &mut Dice) -> UpdatePolicy {
 }
 
 /// One thing that somebody does; what it changes takes effect at once.
-fn happen(w: &mut World, dice: &mut Dice, services: &mut Vec<ServiceId>) {
+fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
     let node = dice.pick(&NODES);
     let service = dice.roll(services.len() as u64) as usize;
     let id = services[service];
@@ -152,7 +153,8 @@ fn script(seed: u64, pipeline: usize) -> World {
     w
 }
 
-/// When every machine is there and every program runs, every service has what it wants, and nothing else is left.
+/// When every machine is there and every program runs, every service has what it wants, and nothing else is
+/// left.
 fn end_well(w: &mut World, services: &[ServiceId]) {
     w.flying.clear();
     w.intruding.clear();

@@ -335,7 +335,8 @@ fn of_two_tasks_in_a_slot_the_furthest_stays() {
         w.decisions(s).last().map(String::as_str),
         Some("duplicate: slot 2 was filled twice; the task that came furthest stays")
     );
-    // The service finds them as well as the slot, and the end of one that had to go says nothing about the slot.
+    // The service finds them as well as the slot, and the end of one that had to go says nothing about the
+    // slot.
     w.apply(vec![double(3)]);
     let key = orchestrator::Key::Service(s);
     let view = w.tables.clone();

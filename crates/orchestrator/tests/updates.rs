@@ -13,7 +13,8 @@ fn slow(command: &str) -> model::TaskSpec {
     with(spec(command), |s| drop(s.programs[0].env.insert("STOP_MS".into(), "1000".into())))
 }
 
-/// Each row: parallelism, then how many tasks run each second while six slots that take a second to stop are updated.
+/// Each row: parallelism, then how many tasks run each second while six slots that take a second to stop
+/// are updated.
 #[test]
 fn at_most_so_many_slots_change_at_once() {
     for (parallelism, delay, running, revisions_after) in [

@@ -1,8 +1,8 @@
-//! A small cluster for stories: real tables, the reconcilers, and beside them a scheduler and agents that do the simplest
-//! thing. The clock stands still until a story moves it.
+//! A small cluster for stories: real tables, the reconcilers, and beside them a scheduler and agents that
+//! do the simplest thing. The clock stands still until a story moves it.
 //!
-//! What a task does is the command of its spec: `runs`, `exits CODE AFTER_MS`, `rejects`, `stuck` (never gets ready), with
-//! `STOP_MS` in the environment for how long it takes to end when told to.
+//! What a task does is the command of its spec: `runs`, `exits CODE AFTER_MS`, `rejects`, `stuck` (never
+//! gets ready), with `STOP_MS` in the environment for how long it takes to end when told to.
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
@@ -33,8 +33,8 @@ pub struct World {
     pub pipeline: usize,
     /// Whether each quiet moment is checked by a sweep over all keys.
     pub sweeps: bool,
-    /// What others have in flight before the next plans are made: laid over their view, and then (true) applied before
-    /// them, or (false) refused.
+    /// What others have in flight before the next plans are made: laid over their view, and then (true)
+    /// applied before them, or (false) refused.
     pub flying: Vec<(ChangeSet, bool)>,
     /// What takes effect, unseen by them, between the making of the next plans and their own turn.
     pub intruding: Vec<ChangeSet>,
@@ -245,7 +245,7 @@ impl World {
     /// Reconciles marked keys, with up to `pipeline` plans in flight, until none is left.
     pub fn reconcile_marked(&mut self) {
         for round in 0.. {
-            assert!(round < 20_000, "the reconcilers never come to rest: {:?}", self.marked);
+            assert!(round < 20_000, "the reconcilers never come to rest: {:?}", self.marked.first());
             let keys: Vec<Key> = self.marked.iter().copied().take(self.pipeline).collect();
             if keys.is_empty() {
                 return;
@@ -317,8 +317,8 @@ impl World {
         assert!(self.allow_doubles || doubled == 0, "a slot is filled twice");
     }
 
-    /// Everything that happens without the clock moving on: reconcilers, scheduler, agents, until all are quiet. Then
-    /// a sweep over all keys must find nothing.
+    /// Everything that happens without the clock moving on: reconcilers, scheduler, agents, until all are
+    /// quiet. Then a sweep over all keys must find nothing.
     pub fn settle(&mut self) {
         for round in 0.. {
             assert!(round < 10_000, "the cluster never comes to rest");
@@ -384,7 +384,8 @@ impl World {
         busy
     }
 
-    /// The next task that waits and can be placed: of all nodes that take it the one with fewest of its service.
+    /// The next task that waits and can be placed: of all nodes that take it the one with fewest of its
+    /// service.
     pub fn placement(&self) -> Option<Change> {
         for task in self.tables.tasks_waiting() {
             let spec = Arc::clone(&self.tables.revision(task.revision).expect("its revision").task);
@@ -499,8 +500,8 @@ impl World {
 
     // ---- what a story looks at
 
-    /// Each slot with its tasks, oldest first: `1: failed, running@a; 2: running@b`. A task that is not wanted to run has its
-    /// desired state after an arrow; the node is shown while it is held.
+    /// Each slot with its tasks, oldest first: `1: failed, running@a; 2: running@b`. A task that is not
+    /// wanted to run has its desired state after an arrow; the node is shown while it is held.
     pub fn show(&self, service: ServiceId) -> String {
         let mut slots: Vec<(Slot, Vec<String>)> = Vec::new();
         for task in self.tables.tasks_of_service(service) {
@@ -548,10 +549,6 @@ impl World {
     /// The last decisions: `rule: text`.
     pub fn decisions(&self, service: ServiceId) -> Vec<String> {
         self.tables.decisions(service).map(|d| format!("{}: {}", d.rule, d.text)).collect()
-    }
-
-    pub fn is_marked_empty(&self) -> bool {
-        self.marked.is_empty()
     }
 }
 
