@@ -53,8 +53,8 @@ impl<O> Flight<O> {
     }
 
     /// The outcome of a plan is known. Call [`Flight::settle`] after the last one of a batch.
-    pub fn land(&mut self, ticket: Ticket) -> Option<O> {
-        self.sets.remove(&ticket).map(|(_, origin)| origin)
+    pub fn land(&mut self, ticket: Ticket) -> Option<(ChangeSet, O)> {
+        self.sets.remove(&ticket)
     }
 
     /// These are the committed tables now: lays what is still in flight over them.

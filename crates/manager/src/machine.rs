@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::sync::{ToAgent, ToManager};
 use model::{Id, Index, NodeId, Span, Time};
-use orchestrator::{Cx, Key, all_keys, keys_of, reconcile};
+use orchestrator::{Cx, Key, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{ChangeSet, Event, Object, Refused, Tables};
 
 use crate::dispatcher::{Act, ConnId, Dispatcher, From, Pending};
@@ -167,10 +167,7 @@ impl Leader {
     fn take_in(&mut self, input: Input, step: &mut Step<'_>) {
         match input {
             Input::Applied { tables, events, outcomes } => self.applied(tables, &events, outcomes, step.now),
-            Input::Lost(ticket) => {
-                self.landed(ticket, Some("the proposal did not reach the log"), step.now);
-                self.flight.settle(Arc::clone(self.flight.committed()), step.now);
-            }
+            Input::Lost(ticket) => self.lost(ticket, step.now),
             Input::Agent { node, conn, address, message } => {
                 let from = From { node, conn, address };
                 let tables = Arc::clone(self.flight.committed());
@@ -191,17 +188,17 @@ impl Leader {
         // is laid over it again.
         let mut landed = Vec::with_capacity(outcomes.len());
         for (ticket, outcome) in outcomes {
-            if let Some(origin) = self.flight.land(ticket) {
-                landed.push((origin, outcome));
+            if let Some((set, origin)) = self.flight.land(ticket) {
+                landed.push((set, origin, outcome));
             }
         }
         // What was applied before this manager began to lead arrives late, and is known already.
         if tables.index() >= self.flight.committed().index() {
             self.flight.settle(tables, now);
         }
-        for (origin, outcome) in landed {
+        for (set, origin, outcome) in landed {
             let refused = outcome.err().map(|r| r.to_string());
-            self.settle_origin(origin, refused.as_deref(), now);
+            self.landed(&set, origin, refused.as_deref(), now);
         }
         for event in events {
             keys_of(event, self.flight.view(), &mut |key| self.work.mark(key));
@@ -214,18 +211,24 @@ impl Leader {
         }
     }
 
-    fn landed(&mut self, ticket: Ticket, refused: Option<&str>, now: Time) {
-        if let Some(origin) = self.flight.land(ticket) {
-            self.settle_origin(origin, refused, now);
-        }
+    fn lost(&mut self, ticket: Ticket, now: Time) {
+        let Some((set, origin)) = self.flight.land(ticket) else { return };
+        self.flight.settle(Arc::clone(self.flight.committed()), now);
+        self.landed(&set, origin, Some("the proposal did not reach the log"), now);
     }
 
-    fn settle_origin(&mut self, origin: Origin, refused: Option<&str>, now: Time) {
+    /// The outcome of a proposal is known, and the view is without it or has it for good.
+    fn landed(&mut self, set: &ChangeSet, origin: Origin, refused: Option<&str>, now: Time) {
+        if refused.is_some() {
+            // While it was in flight, what it would have changed was left alone; nothing has happened to it, so no event says
+            // that it must be looked at again.
+            keys_of_refused(set, self.flight.view(), &mut |key| self.work.mark(key));
+            self.placing = true;
+        }
         match origin {
             Origin::Plan { key, more } if refused.is_none() => self.work.applied(key, more),
             Origin::Plan { key, .. } => self.work.refused(key, now),
-            // A placement that was refused leaves its tasks waiting: they are placed anew.
-            Origin::Placement => self.placing |= refused.is_some(),
+            Origin::Placement => {}
             Origin::Dispatch(pending) => {
                 let tables = Arc::clone(self.flight.committed());
                 self.dispatcher.applied(&tables, pending, refused);
