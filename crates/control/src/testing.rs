@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use model::{Id, Index, NodeId, TaskId, Time, Verdict};
-use store::{ChangeSet, Entry, Event, EventId, EventLog, FEATURE_LEVEL, Gone, Tables};
+use model::{
+    Availability, Description, Desired, Id, Index, Labels, Meta, Node, NodeId, NodeState, NodeStatus,
+    Resources, Role, ServiceId, Slot, TaskId, TaskState, Time, Verdict,
+};
+use store::{Change, ChangeSet, Entry, Event, EventId, EventLog, FEATURE_LEVEL, Gone, Tables};
 
 use crate::{BoxFuture, Cluster, Info, LogError, LogItem, LogQuery, LogStream, ProposeError};
 
@@ -80,6 +83,63 @@ impl MemoryCluster {
     /// Which node this daemon is.
     pub fn set_node(&self, node: NodeId) {
         self.state().info.node = node;
+    }
+
+    /// Adds a node that is ready, with room for 4 CPUs and 8 GiB.
+    pub fn add_node(&self, hostname: &str) -> NodeId {
+        let id = NodeId(self.new_id());
+        let resources = Resources { nano_cpus: 4_000_000_000, memory: 8 << 30, ..Resources::default() };
+        let description = Description { hostname: hostname.into(), resources, ..Description::default() };
+        self.apply(ChangeSet::of(vec![Change::CreateNode(Node {
+            id,
+            meta: Meta::default(),
+            role: Role::Worker,
+            availability: Availability::Active,
+            labels: Labels::new(),
+            description: Arc::new(description),
+            status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
+        })]));
+        id
+    }
+
+    /// Adds a task that waits for a node.
+    ///
+    /// # Panics
+    /// There is no such service.
+    pub fn add_task(&self, service: ServiceId, slot: Slot) -> TaskId {
+        let id = TaskId(self.new_id());
+        let revision = self.snapshot().service(service).expect("the service of a test is there").revision;
+        self.apply(ChangeSet::of(vec![Change::CreateTask {
+            id,
+            service,
+            slot,
+            revision,
+            node: if let Slot::Node(node) = slot { Some(node) } else { None },
+            desired: Desired::Running,
+            start_after: None,
+        }]));
+        id
+    }
+
+    /// Gives a task its node.
+    pub fn assign(&self, task: TaskId, node: NodeId) {
+        self.apply(ChangeSet::of(vec![Change::AssignTask { task, node, ports: Box::default() }]));
+    }
+
+    /// Reports what a task has reached, as its agent would.
+    ///
+    /// # Panics
+    /// There is no such task, or it has no node.
+    pub fn report(&self, task: TaskId, state: TaskState, message: Option<&str>) {
+        let node = self.snapshot().task(task).and_then(|t| t.node).expect("the task of a test has a node");
+        self.apply(ChangeSet::of(vec![Change::ReportTask {
+            task,
+            node,
+            state,
+            at: self.now(),
+            message: message.map(Into::into),
+            programs: Box::default(),
+        }]));
     }
 
     /// Applies a change set that must be accepted, as the cluster itself would.

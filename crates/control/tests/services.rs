@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cluster, command, create, global, node, report, run, service, spec, task};
+use common::{cluster, command, create, global, run, service, spec};
 use control::{Cluster, ProposeError, RequestError, ServiceStatus, service_status, services};
 use model::{Mode, Slot, TaskState};
 use store::{Change, ChangeSet};
@@ -205,16 +205,16 @@ fn a_name_goes_before_the_beginning_of_an_id() {
 #[test]
 fn status_counts_what_runs_and_what_waits() {
     let cluster = cluster();
-    let here = node(&cluster, "here");
+    let here = cluster.add_node("here");
     let id = create(&cluster, spec("web", 2));
     let status = || service_status(&cluster.snapshot(), &service(&cluster, id));
     assert_eq!(status(), ServiceStatus { wanted: 2, ..ServiceStatus::default() });
-    let first = task(&cluster, id, Slot::Number(0));
-    let second = task(&cluster, id, Slot::Number(1));
+    let first = cluster.add_task(id, Slot::Number(0));
+    let second = cluster.add_task(id, Slot::Number(1));
     assert_eq!(status(), ServiceStatus { wanted: 2, waiting: 2, updated: 2, ..ServiceStatus::default() });
     for t in [first, second] {
-        common::assign(&cluster, t, here);
-        report(&cluster, t, TaskState::Running, None);
+        cluster.assign(t, here);
+        cluster.report(t, TaskState::Running, None);
     }
     let all = ServiceStatus { wanted: 2, running: 2, updated: 2, waiting: 0, converged: true };
     assert_eq!(status(), all);
@@ -231,7 +231,7 @@ fn a_global_service_wants_a_task_on_each_node_that_complies() {
     let status = || service_status(&cluster.snapshot(), &service(&cluster, id)).wanted;
     assert_eq!(status(), 0);
     for name in ["a", "b", "c"] {
-        node(&cluster, name);
+        cluster.add_node(name);
     }
     assert_eq!(status(), 2);
     let drain = control::nodes::NodeChange {

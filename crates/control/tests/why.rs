@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{START, assign, cluster, create, global, node, report, run, spec, task};
+use common::{START, cluster, create, global, run, spec};
 use control::nodes::{self, NodeChange};
 use control::why::{self, Subject};
 use control::{Cluster, Kind, RequestError, services, tasks};
@@ -25,9 +25,9 @@ fn facts(cluster: &control::testing::MemoryCluster, reference: &str) -> Vec<Stri
 #[test]
 fn a_service_that_waits_says_why() {
     let cluster = cluster();
-    let here = node(&cluster, "here");
+    let here = cluster.add_node("here");
     let id = create(&cluster, spec("web", 3));
-    let waiting: Vec<TaskId> = (0..3).map(|n| task(&cluster, id, Slot::Number(n))).collect();
+    let waiting: Vec<TaskId> = (0..3).map(|n| cluster.add_task(id, Slot::Number(n))).collect();
     assert_eq!(
         facts(&cluster, "web"),
         [
@@ -62,14 +62,14 @@ fn a_service_that_waits_says_why() {
 #[test]
 fn a_task_that_failed_says_how_and_what_came_after() {
     let cluster = cluster();
-    let here = node(&cluster, "here");
+    let here = cluster.add_node("here");
     let id = create(&cluster, spec("web", 1));
-    let first = task(&cluster, id, Slot::Number(0));
-    assign(&cluster, first, here);
-    report(&cluster, first, TaskState::Running, None);
+    let first = cluster.add_task(id, Slot::Number(0));
+    cluster.assign(first, here);
+    cluster.report(first, TaskState::Running, None);
     cluster.set_now(START + Span::from_secs(5));
     assert_eq!(facts(&cluster, "web.1"), ["task web.1 is running on here for 5s"]);
-    report(&cluster, first, TaskState::Failed, Some("exit status 3"));
+    cluster.report(first, TaskState::Failed, Some("exit status 3"));
     let second = TaskId(cluster.new_id());
     cluster.apply(ChangeSet::of(vec![Change::CreateTask {
         id: second,
@@ -86,8 +86,8 @@ fn a_task_that_failed_says_how_and_what_came_after() {
         task: Some(first),
         text: "it failed".into(),
     }]));
-    assign(&cluster, second, here);
-    report(&cluster, second, TaskState::Ready, None);
+    cluster.assign(second, here);
+    cluster.report(second, TaskState::Ready, None);
     cluster.set_now(START + Span::from_secs(8));
     let ended = format!("task web.1 ({first}) failed 3s ago on here: exit status 3");
     assert_eq!(facts(&cluster, &first.to_string()), [ended.clone(), format!("task {second} took its place")]);
@@ -112,13 +112,13 @@ fn a_task_that_failed_says_how_and_what_came_after() {
 #[test]
 fn an_end_that_stays_an_end_says_which_rule_kept_it() {
     let cluster = cluster();
-    let here = node(&cluster, "here");
+    let here = cluster.add_node("here");
     let mut once = spec("once", 1);
     once.task.replace.condition = model::Condition::OnFailure;
     let id = create(&cluster, once);
-    let first = task(&cluster, id, Slot::Number(0));
-    assign(&cluster, first, here);
-    report(&cluster, first, TaskState::Complete, None);
+    let first = cluster.add_task(id, Slot::Number(0));
+    cluster.assign(first, here);
+    cluster.report(first, TaskState::Complete, None);
     let said = facts(&cluster, "once.1");
     assert!(said[1].contains("its restart condition is on-failure"), "{said:?}");
     cluster.apply(ChangeSet::of(vec![Change::Decide {
@@ -137,10 +137,10 @@ fn an_end_that_stays_an_end_says_which_rule_kept_it() {
 #[test]
 fn a_node_says_what_it_is_for() {
     let cluster = cluster();
-    let here = node(&cluster, "here");
+    let here = cluster.add_node("here");
     let id = create(&cluster, spec("web", 1));
-    let first = task(&cluster, id, Slot::Number(0));
-    assign(&cluster, first, here);
+    let first = cluster.add_task(id, Slot::Number(0));
+    cluster.assign(first, here);
     let said = facts(&cluster, "here");
     assert_eq!(said[0], "node here is ready and takes new tasks");
     assert!(said[1].starts_with("1 task has a place on it"), "{said:?}");
@@ -154,7 +154,7 @@ fn a_node_says_what_it_is_for() {
 #[test]
 fn labels_of_nodes_are_set_added_and_removed() {
     let cluster = cluster();
-    let here = node(&cluster, "here");
+    let here = cluster.add_node("here");
     let labels =
         |list: &[(&str, &str)]| -> Labels { list.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect() };
     let update = |change| run(nodes::update(&cluster, "here", None, change));
@@ -172,7 +172,7 @@ fn labels_of_nodes_are_set_added_and_removed() {
 #[test]
 fn nodes_and_tasks_have_their_own_names() {
     let cluster = cluster();
-    let (a, b) = (node(&cluster, "twin"), node(&cluster, "twin"));
+    let (a, b) = (cluster.add_node("twin"), cluster.add_node("twin"));
     let tables = cluster.snapshot();
     let error = nodes::find(&tables, "TWIN", NOBODY).unwrap_err();
     assert!(matches!(&error, RequestError::Ambiguous { matches, .. } if matches.len() == 2), "{error}");
@@ -181,10 +181,10 @@ fn nodes_and_tasks_have_their_own_names() {
     assert!(nodes::find(&tables, "self", NOBODY).is_err());
 
     let (web, agent) = (create(&cluster, spec("web", 1)), create(&cluster, global("agent")));
-    let first = task(&cluster, web, Slot::Number(0));
+    let first = cluster.add_task(web, Slot::Number(0));
     cluster.apply(ChangeSet::of(vec![Change::DirectTask { task: first, desired: Desired::Shutdown }]));
-    let second = task(&cluster, web, Slot::Number(0));
-    let on_a = task(&cluster, agent, Slot::Node(a));
+    let second = cluster.add_task(web, Slot::Number(0));
+    let on_a = cluster.add_task(agent, Slot::Node(a));
     let tables = cluster.snapshot();
     let find = |text: &str| tasks::find(&tables, text, NOBODY).map(|t| t.id);
     assert_eq!(find("web.1"), Ok(second), "the one that fills the slot");
@@ -200,7 +200,7 @@ fn nodes_and_tasks_have_their_own_names() {
 #[test]
 fn one_reference_means_one_thing() {
     let cluster = cluster();
-    let here = node(&cluster, "web");
+    let here = cluster.add_node("web");
     let web = create(&cluster, spec("web", 1));
     let tables = cluster.snapshot();
     let kind_of = |text: &str, kind| match why::resolve(&tables, text, kind, NOBODY).unwrap() {

@@ -9,11 +9,8 @@ use std::task::{Context, Poll, Waker};
 use control::testing::MemoryCluster;
 use control::{Cluster, services};
 use model::{
-    Availability, Description, Desired, DriverKind, Labels, Meta, Mode, Node, NodeId, NodeState, NodeStatus,
-    ProgramSpec, Role, Service, ServiceId, ServiceSpec, Slot, TaskId, TaskSpec, TaskState, Time,
-    UpdatePolicy,
+    DriverKind, Labels, Mode, ProgramSpec, Service, ServiceId, ServiceSpec, TaskSpec, Time, UpdatePolicy,
 };
-use store::{Change, ChangeSet};
 
 /// The moment at which every story begins.
 pub const START: Time = Time(1_800_000_000_000_000_000);
@@ -60,49 +57,4 @@ pub fn create(cluster: &MemoryCluster, spec: ServiceSpec) -> ServiceId {
 
 pub fn service(cluster: &MemoryCluster, id: ServiceId) -> Arc<Service> {
     Arc::clone(cluster.snapshot().service(id).expect("there"))
-}
-
-pub fn node(cluster: &MemoryCluster, hostname: &str) -> NodeId {
-    let id = NodeId(cluster.new_id());
-    let node = Node {
-        id,
-        meta: Meta::default(),
-        role: Role::Worker,
-        availability: Availability::Active,
-        labels: Labels::new(),
-        description: Arc::new(Description { hostname: hostname.into(), ..Description::default() }),
-        status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
-    };
-    cluster.apply(ChangeSet::of(vec![Change::CreateNode(node)]));
-    id
-}
-
-pub fn task(cluster: &MemoryCluster, service_id: ServiceId, slot: Slot) -> TaskId {
-    let id = TaskId(cluster.new_id());
-    cluster.apply(ChangeSet::of(vec![Change::CreateTask {
-        id,
-        service: service_id,
-        slot,
-        revision: service(cluster, service_id).revision,
-        node: if let Slot::Node(node) = slot { Some(node) } else { None },
-        desired: Desired::Running,
-        start_after: None,
-    }]));
-    id
-}
-
-pub fn assign(cluster: &MemoryCluster, task: TaskId, node: NodeId) {
-    cluster.apply(ChangeSet::of(vec![Change::AssignTask { task, node, ports: Box::default() }]));
-}
-
-pub fn report(cluster: &MemoryCluster, task: TaskId, state: TaskState, message: Option<&str>) {
-    let node = cluster.snapshot().task(task).expect("there").node.expect("assigned");
-    cluster.apply(ChangeSet::of(vec![Change::ReportTask {
-        task,
-        node,
-        state,
-        at: cluster.now(),
-        message: message.map(Into::into),
-        programs: Box::default(),
-    }]));
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Objects, and the state of the cluster that was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ListOf{T}")]
 pub struct List<T> {
     /// The index of the state that was read; the same as in the header `X-Quelea-Index`.
     pub index: u64,

@@ -1,0 +1,312 @@
+//! The OpenAPI document against the router: every operation is there, every answer is what it says.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall say where")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use common::schema::{undocumented, violations};
+use common::{Reply, START, World, request};
+use control::{Cluster, LogItem, LogLine};
+use model::{FilterKind, Refusal, Rule, Slot, TaskState, Unplaced, Verdict};
+use serde_json::{Value, json};
+use store::{Change, ChangeSet};
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+async fn document(world: &World) -> Value {
+    world.get("/v1/openapi.json").await.json()
+}
+
+/// Every operation of the document: method, path, and itself.
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let all = paths.iter().flat_map(|(path, methods)| {
+        let methods = methods.as_object().expect("methods");
+        methods.iter().map(|(method, operation)| (method.to_uppercase(), path.clone(), operation.clone()))
+    });
+    all.collect()
+}
+
+/// A path with something in place of its parts that vary.
+fn filled(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').map(|p| if p.starts_with('{') { "nothing" } else { p }).collect();
+    parts.join("/")
+}
+
+#[tokio::test]
+async fn the_router_has_what_is_documented_and_nothing_else() {
+    let world = World::new();
+    let document = document(&world).await;
+    let documented: BTreeSet<(String, String)> =
+        operations(&document).into_iter().map(|(method, path, _)| (path, method)).collect();
+    assert!(documented.len() >= 25);
+    let paths: BTreeSet<&String> = documented.iter().map(|(path, _)| path).collect();
+    for path in paths {
+        for method in METHODS.map(str::to_uppercase) {
+            // Without a body, so that nothing happens; of a stream only the head is looked at.
+            let status = world.open(request(&method, &filled(path), None)).await.status().as_u16();
+            let known = documented.contains(&(path.clone(), method.clone()));
+            assert_eq!(status != 405, known, "{method} {path}: {status}");
+        }
+    }
+    for path in ["/", "/v1", "/v2/services", "/v1/services/a/b", "/v1/services/", "/openapi.json"] {
+        let reply = world.get(path).await;
+        assert_eq!(reply.status, 404, "{path}");
+        assert!(reply.refusal().0.contains("GET /v1/openapi.json lists what there is"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn every_parameter_is_known_and_no_other() {
+    let world = World::new();
+    let document = document(&world).await;
+    for (method, path, operation) in operations(&document) {
+        let empty = Vec::new();
+        let parameters = operation["parameters"].as_array().unwrap_or(&empty);
+        let in_path: Vec<_> = parameters.iter().filter(|p| p["in"] == "path").collect();
+        assert_eq!(in_path.len(), path.matches('{').count(), "{path}");
+        for parameter in parameters.iter().filter(|p| p["in"] == "query") {
+            let name = parameter["name"].as_str().unwrap();
+            let twice = parameter["schema"]["type"] == "array";
+            // No value fits any parameter twice unless it may be given twice; none is called unknown.
+            let reply = world.open(request(&method, &format!("{}?{name}=%00", filled(&path)), None)).await;
+            assert_ne!(reply.status().as_u16(), 200, "{method} {path}?{name}= takes anything");
+            let target = format!("{}?{name}=a&{name}=a", filled(&path));
+            let reply = world.send(request(&method, &target, None)).await;
+            let (sentence, _) = reply.refusal();
+            assert_eq!(sentence.contains("is given twice"), !twice, "{method} {path}?{name}: {sentence}");
+            assert!(!sentence.contains("is not a parameter"), "{method} {path}?{name}: {sentence}");
+        }
+        let reply = world.send(request(&method, &format!("{}?nope=1", filled(&path)), None)).await;
+        let (sentence, field) = reply.refusal();
+        assert_eq!((reply.status, field.as_deref()), (400, Some("nope")), "{method} {path}: {sentence}");
+    }
+}
+
+/// Answers, each checked against the document as it comes.
+struct Checked<'a> {
+    world: &'a World,
+    document: Value,
+    /// Statuses seen, by operation.
+    seen: BTreeMap<String, BTreeSet<u16>>,
+}
+
+impl Checked<'_> {
+    /// Sends a request to the operation with this method and path pattern.
+    async fn send(&mut self, method: &str, pattern: &str, target: &str, body: Option<Value>) -> Reply {
+        let operation = &self.document["paths"][pattern][method.to_lowercase()];
+        let id = operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {pattern}")).to_owned();
+        if let Some(body) = &body {
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            assert_eq!(violations(&self.document, schema, body), [""; 0], "the body of {id}");
+        }
+        let reply = self.world.send(request(method, target, body.map(|b| b.to_string()))).await;
+        self.check(&id, pattern, method, &reply);
+        reply
+    }
+
+    fn check(&mut self, id: &str, pattern: &str, method: &str, reply: &Reply) {
+        let operation = &self.document["paths"][pattern][method.to_lowercase()];
+        let mut answer = &operation["responses"][reply.status.to_string()];
+        if let Some(reference) = answer["$ref"].as_str() {
+            answer = self.document.pointer(&reference[1..]).expect("a reference leads somewhere");
+        }
+        assert!(answer.is_object(), "{id} does not document {}: {}", reply.status, reply.text);
+        for name in answer["headers"].as_object().into_iter().flatten().map(|(name, _)| name) {
+            assert!(reply.headers.contains_key(name.as_str()), "{id} has no header {name}");
+        }
+        let media = reply.headers["content-type"].to_str().unwrap();
+        let schema = &answer["content"][media]["schema"];
+        assert!(schema.is_object(), "{id} does not document {media}");
+        let values: Vec<Value> = match media {
+            "application/json" => vec![reply.json()],
+            "application/x-ndjson" => reply.text.lines().map(|l| serde_json::from_str(l).unwrap()).collect(),
+            "text/event-stream" => reply
+                .text
+                .lines()
+                .filter_map(|l| l.strip_prefix("data: "))
+                .map(|l| serde_json::from_str(l).unwrap())
+                .collect(),
+            _ => vec![Value::from(reply.text.clone())],
+        };
+        assert!(!values.is_empty(), "{id} answers nothing that could be checked");
+        for value in values {
+            assert_eq!(violations(&self.document, schema, &value), [""; 0], "{id}: {value}");
+            // The document is described by the standard that it follows, not by itself.
+            if id != "document" {
+                assert_eq!(undocumented(&self.document, schema, &value), [""; 0], "{id}: {value}");
+            }
+        }
+        self.seen.entry(id.to_owned()).or_default().insert(reply.status);
+    }
+
+    async fn get(&mut self, pattern: &str, target: &str) -> Reply {
+        self.send("GET", pattern, target, None).await
+    }
+}
+
+/// A cluster in which every kind of thing is there in every kind of state that an answer can show.
+async fn populate(world: &World) {
+    let cluster = &world.cluster;
+    let here = cluster.add_node("here");
+    cluster.set_node(here);
+    let id = world.create("web", 3).await;
+    let tasks: Vec<_> = (0..3).map(|n| cluster.add_task(id, Slot::Number(n))).collect();
+    cluster.assign(tasks[0], here);
+    cluster.report(tasks[0], TaskState::Running, Some("it runs"));
+    cluster.assign(tasks[1], here);
+    cluster.report(tasks[1], TaskState::Failed, Some("exit status 1"));
+    let refusal =
+        Refusal { filter: FilterKind::Resources, nodes: 1, text: "too little memory on 1 node".into() };
+    cluster.apply(ChangeSet::of(vec![
+        Change::ExplainTasks {
+            tasks: vec![tasks[2]],
+            unplaced: Some(Arc::new(Unplaced { refusals: vec![refusal] })),
+        },
+        Change::Decide { service: id, rule: Rule::Replace, task: Some(tasks[1]), text: "it failed".into() },
+    ]));
+    cluster.set_verdicts(vec![
+        Verdict { node: here, hostname: "here".into(), refusal: None },
+        Verdict {
+            node: here,
+            hostname: "there".into(),
+            refusal: Some((FilterKind::Ready, "it is down".into())),
+        },
+    ]);
+    cluster.set_logs(vec![
+        LogItem::Line(LogLine {
+            task: tasks[0],
+            program: "main".into(),
+            at: START,
+            stderr: true,
+            partial: false,
+            text: "hello \"world\"".into(),
+        }),
+        LogItem::Warning("1 line is missing".into()),
+    ]);
+}
+
+const STACK: &str = "services:\n  db:\n    command: sleep 100\n    deploy:\n      replicas: 2\n";
+
+#[tokio::test]
+async fn every_answer_is_what_the_document_says() {
+    let world = World::new();
+    populate(&world).await;
+    let document = document(&world).await;
+    let mut api = Checked { world: &world, document, seen: BTreeMap::new() };
+    let task = api.get("/v1/tasks", "/v1/tasks?state=failed").await.json()["items"][0]["id"].clone();
+    let task = task.as_str().unwrap().to_owned();
+
+    for path in
+        ["/health", "/metrics", "/v1/info", "/v1/openapi.json", "/v1/services", "/v1/tasks", "/v1/nodes"]
+    {
+        assert_eq!(api.get(path, path).await.status, 200);
+    }
+    let spec = json!({ "name": "other", "command": ["a"], "resources": { "limits": { "memory": "64m" } } });
+    assert_eq!(api.send("POST", "/v1/services", "/v1/services", Some(spec.clone())).await.status, 201);
+    assert_eq!(api.send("POST", "/v1/services", "/v1/services", Some(spec.clone())).await.status, 409);
+    let one = "/v1/services/{service}";
+    let shown = api.get(one, "/v1/services/web").await.json();
+    assert_eq!(shown["status"]["reason"], "no suitable node (too little memory on 1 node)");
+    assert_eq!(api.get(one, "/v1/services/nope").await.status, 404);
+    assert_eq!(api.send("PUT", one, "/v1/services/other", Some(json!({ "spec": spec }))).await.status, 200);
+    let scale = "/v1/services/{service}/scale";
+    assert_eq!(
+        api.send("POST", scale, "/v1/services/other/scale", Some(json!({ "replicas": 2 }))).await.status,
+        200
+    );
+    assert_eq!(api.send("DELETE", one, "/v1/services/other", None).await.status, 200);
+    api.get("/v1/services/{service}/tasks", "/v1/services/web/tasks").await;
+    api.get("/v1/services/{service}/logs", "/v1/services/web/logs").await;
+    for reference in [&*task, "web.1", "web.3"] {
+        assert_eq!(api.get("/v1/tasks/{task}", &format!("/v1/tasks/{reference}")).await.status, 200);
+        assert_eq!(
+            api.get("/v1/tasks/{task}/logs", &format!("/v1/tasks/{reference}/logs")).await.status,
+            200
+        );
+    }
+    assert_eq!(api.get("/v1/nodes/{node}", "/v1/nodes/self").await.status, 200);
+    let labels = json!({ "add_labels": { "zone": "east" }, "availability": "pause" });
+    assert_eq!(api.send("PATCH", "/v1/nodes/{node}", "/v1/nodes/here", Some(labels)).await.status, 200);
+    let stack = "/v1/stacks/{stack}";
+    assert_eq!(api.send("PUT", stack, "/v1/stacks/shop", Some(json!({ "source": STACK }))).await.status, 200);
+    assert_eq!(
+        api.send("PUT", stack, "/v1/stacks/shop", Some(json!({ "source": "nope" }))).await.status,
+        400
+    );
+    for (pattern, target) in [("/v1/stacks", "/v1/stacks"), (stack, "/v1/stacks/shop")] {
+        assert_eq!(api.get(pattern, target).await.status, 200);
+    }
+    let db = control::services::find(&world.cluster.snapshot(), "shop_db").unwrap().id;
+    world.cluster.add_task(db, Slot::Number(0));
+    assert_eq!(
+        api.get("/v1/stacks/{stack}/tasks", "/v1/stacks/shop/tasks").await.json()["items"][0]["slot"],
+        1
+    );
+    assert_eq!(api.send("DELETE", stack, "/v1/stacks/shop", None).await.status, 200);
+    for reference in ["web", "here", "web.2", &*task] {
+        assert_eq!(api.get("/v1/why/{ref}", &format!("/v1/why/{reference}")).await.status, 200);
+    }
+    // A stream ends with serving, so that its body is whole.
+    let events = world.open(request("GET", "/v1/events?from=oldest", None)).await;
+    let (parts, mut body) = events.into_parts();
+    let mut text = String::new();
+    while !text.contains("\"kind\":\"job\",\"action\":\"deleted\"") {
+        use http_body_util::BodyExt;
+        let frame = body.frame().await.expect("more events").expect("a frame").into_data().expect("data");
+        text.push_str(std::str::from_utf8(&frame).unwrap());
+    }
+    let reply = Reply { status: parts.status.as_u16(), headers: parts.headers, text };
+    api.check("events", "/v1/events", "GET", &reply);
+
+    let documented: BTreeSet<String> = operations(&api.document)
+        .iter()
+        .map(|(_, _, operation)| operation["operationId"].as_str().unwrap().to_owned())
+        .collect();
+    let done = |statuses: &BTreeSet<u16>| statuses.iter().any(|s| *s < 300);
+    let exercised: BTreeSet<String> =
+        api.seen.iter().filter(|(_, s)| done(s)).map(|(id, _)| id.clone()).collect();
+    assert_eq!(exercised, documented, "every operation is exercised here");
+}
+
+#[tokio::test]
+async fn the_document_is_whole() {
+    let world = World::new();
+    let document = document(&world).await;
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut names = BTreeSet::new();
+    for (method, path, operation) in operations(&document) {
+        assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{method} {path}");
+        assert!(operation["summary"].as_str().unwrap().ends_with('.'), "{method} {path}");
+    }
+    let mut references = Vec::new();
+    collect(&document, &mut references);
+    assert!(references.len() > 50);
+    for reference in references {
+        assert!(document.pointer(&reference[1..]).is_some(), "{reference} leads nowhere");
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        for (field, of) in fields {
+            let about = of.get("description").or_else(|| of.get("$ref"));
+            assert!(about.is_some(), "{name}.{field} says nothing of itself");
+        }
+    }
+}
+
+fn collect(value: &Value, references: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                match inner.as_str() {
+                    Some(text) if name == "$ref" => references.push(text.to_owned()),
+                    _ => collect(inner, references),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, references)),
+        _ => {}
+    }
+}
