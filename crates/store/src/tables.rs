@@ -218,6 +218,22 @@ impl Tables {
         self.by_load.iter().map(|(_, id)| *id)
     }
 
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.by_load.len()
+    }
+
+    /// A node with what is held of it; one search for both.
+    pub fn node_with_use(&self, id: NodeId) -> Option<(&Arc<Node>, &NodeUse)> {
+        let entry = self.nodes.get(&id)?;
+        Some((entry.node.as_ref()?, &entry.used))
+    }
+
+    /// Every node with what is held of it, by id; much faster than a search for each.
+    pub fn nodes_with_use(&self) -> impl Iterator<Item = (&Arc<Node>, &NodeUse)> {
+        self.nodes.values().filter_map(|entry| Some((entry.node.as_ref()?, &*entry.used)))
+    }
+
     /// What is held of a node; nothing when it is unknown.
     pub fn node_use(&self, node: NodeId) -> &NodeUse {
         self.nodes.get(&node).map_or_else(|| NodeUse::none(), |entry| &entry.used)
