@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{Node, Slot, Task, Verdict};
-use store::Tables;
+use store::{NodeUse, Tables};
 
 use crate::field::Seat;
 use crate::need::Need;
@@ -18,17 +18,15 @@ pub fn explain(view: &Tables, task: &Task) -> Vec<Verdict> {
     let Some(need) = Need::of(view, task.service, task.revision, 1) else {
         return Vec::new();
     };
-    let ask = |node: &Arc<Node>| {
-        let seat = if task.holds_reservation() && task.node == Some(node.id) {
-            Seat::without(view, node, task, &need.reserve)
-        } else {
-            Seat::new(view, node)
-        };
+    let ask = |(node, used): (&Arc<Node>, &NodeUse)| {
+        let seat = Seat::new(view, node, used);
+        let runs_here = task.holds_reservation() && task.node == Some(node.id);
+        let seat = if runs_here { seat.without(task, &need.reserve) } else { seat };
         let refusal = verdict(view, &seat, &need);
         Verdict { node: node.id, hostname: Arc::clone(&node.description.hostname), refusal }
     };
     match task.slot {
-        Slot::Node(id) => view.node(id).map(ask).into_iter().collect(),
-        Slot::Number(_) => view.nodes().map(ask).collect(),
+        Slot::Node(id) => view.node_with_use(id).map(ask).into_iter().collect(),
+        Slot::Number(_) => view.nodes_with_use().map(ask).collect(),
     }
 }

@@ -49,8 +49,7 @@ pub(crate) struct Seat<'v> {
 
 impl<'v> Seat<'v> {
     /// The node as the view has it.
-    pub fn new(view: &'v Tables, node: &'v Arc<Node>) -> Self {
-        let used = view.node_use(node.id);
+    pub fn new(view: &Tables, node: &'v Arc<Node>, used: &'v NodeUse) -> Self {
         let offer = &node.description.resources;
         let healthy = node.description.drivers.iter().filter(|driver| driver.healthy);
         Self {
@@ -76,14 +75,13 @@ impl<'v> Seat<'v> {
     }
 
     /// The node as it would be without a task that holds it.
-    pub fn without(view: &'v Tables, node: &'v Arc<Node>, task: &'v Task, reserve: &Resources) -> Self {
-        let mut seat = Self::new(view, node);
-        seat.absent = Some(task);
-        seat.load = seat.load.saturating_sub(1);
-        seat.free_cpus = seat.free_cpus.saturating_add(reserve.nano_cpus);
-        seat.free_memory = seat.free_memory.saturating_add(reserve.memory);
-        seat.promised = reserve.generic.iter().map(|(name, amount)| (name.clone(), -amount)).collect();
-        seat
+    pub fn without(mut self, task: &'v Task, reserve: &Resources) -> Self {
+        self.absent = Some(task);
+        self.load = self.load.saturating_sub(1);
+        self.free_cpus = self.free_cpus.saturating_add(reserve.nano_cpus);
+        self.free_memory = self.free_memory.saturating_add(reserve.memory);
+        self.promised = reserve.generic.iter().map(|(name, amount)| (name.clone(), -amount)).collect();
+        self
     }
 
     /// Processors that nothing has reserved, in billionths; negative when the node shrank below what it holds.
@@ -122,7 +120,7 @@ impl<'v> Seat<'v> {
 
     /// How many tasks of the service hold a reservation here, those placed by this turn of the pass included.
     pub fn tasks_of(&self, need: &Need) -> u32 {
-        let held = if need.fresh { 0 } else { self.used.tasks_of(need.service) };
+        let held = if need.active == 0 { 0 } else { self.used.tasks_of(need.service) };
         let absent = self.absent.is_some_and(|absent| absent.service == need.service);
         let taken = if self.turn == need.turn { self.taken } else { 0 };
         held.saturating_sub(u32::from(absent)) + taken
@@ -156,7 +154,7 @@ impl<'v> Seat<'v> {
     }
 
     /// True when tasks can be placed here in this pass.
-    fn is_usable(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.takes_tasks && self.settled
     }
 }
@@ -174,10 +172,10 @@ pub(crate) struct Field<'v> {
     view: &'v Tables,
     /// Every node that was looked at, in the order in which it was.
     seats: Vec<Seat<'v>>,
-    /// The usable ones among them, by their load now.
-    order: BTreeSet<Place>,
-    /// The nodes that were not looked at, by their load in the view. None of them is less loaded than one before.
-    tail: Box<dyn Iterator<Item = NodeId> + 'v>,
+    /// The usable ones among them, by their load now; to be made anew when `None`.
+    order: Option<BTreeSet<Place>>,
+    /// The nodes by their load in the view; those before its place were looked at. `None` once all were.
+    tail: Option<Box<dyn Iterator<Item = NodeId> + 'v>>,
     /// The first usable one of the tail; its seat is made, but it is not in `order` yet.
     head: Option<Place>,
     /// The seats by node, once one was asked for by name.
@@ -190,11 +188,16 @@ impl<'v> Field<'v> {
         Self {
             view,
             seats: Vec::new(),
-            order: BTreeSet::new(),
-            tail: Box::new(view.nodes_by_load()),
+            order: Some(BTreeSet::new()),
+            tail: Some(Box::new(view.nodes_by_load())),
             head: None,
             by_node: None,
         }
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.view.node_count()
     }
 
     /// A seat by its number.
@@ -216,14 +219,14 @@ impl<'v> Field<'v> {
     /// needs is not even looked at.
     pub fn walk(&mut self, mut visit: impl FnMut(u32, &Seat<'v>) -> ControlFlow<()>) {
         let Self { view, seats, order, tail, head, by_node } = self;
+        let order = order.get_or_insert_with(|| places(seats));
         let mut fresh = Vec::new();
         let mut listed = order.iter().copied().peekable();
         loop {
-            if head.is_none() {
+            if let (None, Some(tail)) = (&head, tail.as_mut()) {
                 *head = next_usable(view, seats, tail, by_node);
             }
-            let known = listed.next_if(|place| head.is_none_or(|head| *place < head));
-            let place = match known {
+            let place = match listed.next_if(|place| head.is_none_or(|head| *place < head)) {
                 Some(place) => place,
                 None => match head.take() {
                     Some(place) => {
@@ -240,53 +243,74 @@ impl<'v> Field<'v> {
         order.extend(fresh);
     }
 
-    /// Looks at every node that was not looked at yet.
+    /// Looks at every node that was not looked at yet. They are read by id, which is faster than by load: the
+    /// order is made when it is needed.
     pub fn complete(&mut self) {
-        loop {
-            self.order.extend(self.head.take());
-            self.head = next_usable(self.view, &mut self.seats, &mut self.tail, &mut self.by_node);
-            if self.head.is_none() {
-                return;
-            }
+        if self.tail.take().is_none() {
+            return;
         }
+        self.head = None;
+        self.order = None;
+        let known = if self.seats.is_empty() { None } else { Some(self.index()) };
+        let missing: Vec<_> = (self.view.nodes_with_use())
+            .filter(|(node, _)| known.as_ref().is_none_or(|known| !known.contains_key(&node.id)))
+            .collect();
+        self.seats.reserve_exact(missing.len());
+        for (node, used) in missing {
+            sit(self.view, &mut self.seats, node, used);
+        }
+        self.by_node = None;
     }
 
     /// The seat of one node; `None` when there is no such node.
     pub fn find(&mut self, node: NodeId) -> Option<u32> {
-        let Self { view, seats, order, head, by_node, .. } = self;
         // The one that is asked for may be the head; it must stand in the order before its load changes.
-        order.extend(head.take());
-        let by_node = by_node.get_or_insert_with(|| {
-            seats.iter().enumerate().map(|(number, seat)| (seat.node.id, number as u32)).collect()
+        if let (Some(order), Some(head)) = (&mut self.order, self.head.take()) {
+            order.insert(head);
+        }
+        let mut by_node = self.by_node.take().unwrap_or_else(|| self.index());
+        let found = by_node.get(&node).copied().or_else(|| {
+            let (node, used) = self.view.node_with_use(node)?;
+            let place = sit(self.view, &mut self.seats, node, used);
+            by_node.insert(node.id, place.seat);
+            let usable = self.seat(place.seat).is_usable();
+            if let (Some(order), true) = (&mut self.order, usable) {
+                order.insert(place);
+            }
+            Some(place.seat)
         });
-        if let Some(number) = by_node.get(&node) {
-            return Some(*number);
-        }
-        let place = sit(view, seats, view.node(node)?);
-        by_node.insert(node, place.seat);
-        if seats[place.seat as usize].is_usable() {
-            order.insert(place);
-        }
-        Some(place.seat)
+        self.by_node = Some(by_node);
+        found
     }
 
     /// Puts seats whose load has changed in their new places.
     pub fn relist(&mut self, numbers: &[u32]) {
         for &number in numbers {
             let seat = &mut self.seats[number as usize];
-            if seat.is_moved() {
+            if let (Some(order), true) = (&mut self.order, seat.is_moved()) {
                 let place = |load| Place { load, node: seat.node.id, seat: number };
-                self.order.remove(&place(seat.listed));
-                self.order.insert(place(seat.load));
-                seat.listed = seat.load;
+                order.remove(&place(seat.listed));
+                order.insert(place(seat.load));
             }
+            seat.listed = seat.load;
         }
+    }
+
+    /// The seats by node.
+    fn index(&self) -> BTreeMap<NodeId, u32> {
+        self.seats.iter().enumerate().map(|(number, seat)| (seat.node.id, number as u32)).collect()
     }
 }
 
+/// The usable seats in their order.
+fn places(seats: &[Seat]) -> BTreeSet<Place> {
+    let usable = seats.iter().enumerate().filter(|(_, seat)| seat.is_usable());
+    usable.map(|(number, seat)| Place { load: seat.load, node: seat.node.id, seat: number as u32 }).collect()
+}
+
 /// Makes the seat of a node.
-fn sit<'v>(view: &'v Tables, seats: &mut Vec<Seat<'v>>, node: &'v Arc<Node>) -> Place {
-    let seat = Seat::new(view, node);
+fn sit<'v>(view: &'v Tables, seats: &mut Vec<Seat<'v>>, node: &'v Arc<Node>, used: &'v NodeUse) -> Place {
+    let seat = Seat::new(view, node, used);
     let place = Place { load: seat.load, node: node.id, seat: seats.len() as u32 };
     seats.push(seat);
     place
@@ -303,10 +327,10 @@ fn next_usable<'v>(
         if by_node.as_ref().is_some_and(|known| known.contains_key(&id)) {
             continue;
         }
-        let Some(node) = view.node(id) else {
+        let Some((node, used)) = view.node_with_use(id) else {
             continue;
         };
-        let place = sit(view, seats, node);
+        let place = sit(view, seats, node, used);
         if let Some(known) = by_node {
             known.insert(id, place.seat);
         }

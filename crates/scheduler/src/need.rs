@@ -15,8 +15,8 @@ pub(crate) struct Need<'v> {
     pub drivers: u32,
     /// How many host ports they leave open, TCP and UDP.
     pub open: [u32; 2],
-    /// True when no node holds a task of the service in the view: then nobody's count has to be looked up.
-    pub fresh: bool,
+    /// How many tasks of the service hold a node in the view. None: then no node's count has to be looked up.
+    pub active: u32,
     /// The turn of the pass in which they are placed; see [`Seat::tasks_of`](crate::field::Seat::tasks_of).
     pub turn: u32,
 }
@@ -39,7 +39,8 @@ impl<'v> Need<'v> {
             open.count() as u32
         });
         let used = view.service_use(service);
-        let fresh = TaskState::ALL.iter().filter(|state| state.holds_node()).all(|s| used.by_state(*s) == 0);
-        Some(Self { service, spec, reserve: spec.reservation(), drivers, open, fresh, turn })
+        let holding = TaskState::ALL.into_iter().filter(|state| state.holds_node());
+        let active = holding.map(|state| used.by_state(state)).sum();
+        Some(Self { service, spec, reserve: spec.reservation(), drivers, open, active, turn })
     }
 }

@@ -13,12 +13,13 @@ use crate::ports;
 use crate::reason::{Tally, node_gone};
 use crate::sets::{How, Sets};
 use crate::spread::{candidates, rank_again};
-use crate::turns::{Turn, turns};
+use crate::turns::{Group, turns};
 
 /// Bounds of one pass, so that it and what it asks of the log stay short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most tasks that one pass places.
+    /// Most tasks that one pass places; where it has to look at more nodes than that, as many as it looks at, because
+    /// looking is what costs.
     pub placements: usize,
     /// Most tasks to which one pass gives a new reason; a budget of its own, so that impossible tasks keep nobody from
     /// being placed.
@@ -52,9 +53,9 @@ pub struct Placements {
 
 /// Finds nodes for the tasks of `view` that wait, or says why there are none.
 ///
-/// Services take turns: the highest priority first, then the one with the oldest waiting task, then by id. Within its
-/// turn the tasks that were made for a node come first, then groups of equal tasks (one revision). Every service gets
-/// its turn in every pass, so one that cannot be placed delays none.
+/// Services take turns: the highest priority first, then the one with the oldest waiting task, then by id; within a
+/// turn the revisions, the one with the oldest waiting task first; within a revision the oldest task first, then by slot.
+/// One that cannot be placed delays none: it uses up nothing of what bounds a pass.
 ///
 /// A node takes a task when no filter objects; among those that take it, the one with the fewest tasks of the service
 /// comes first, then the one with the fewest tasks in all, then the smallest id. Reasons are found when all turns are
@@ -64,12 +65,12 @@ pub struct Placements {
 /// What is in flight is left alone: tasks, because their version is not known; nodes likewise, though what they hold is
 /// counted with everything in flight. A group that only such a node would take waits without a reason.
 ///
-/// Cost: O(waiting) to collect. A group costs the nodes it looks at, in the order of their load, until there are as many
-/// without a task of its service as it has tasks, otherwise all nodes; then O(log nodes) a placement. An impossible group costs all
-/// nodes twice, about 10 ns each. So a pass costs at most O(waiting + groups x nodes + placements x log nodes), and one
-/// that places a few tasks on empty nodes O(log nodes). Which events are worth a pass says [`relevant`](crate::relevant).
+/// Cost: a group costs the nodes it looks at, in the order of their load, until there are as many without a task of its
+/// service as it has tasks, otherwise all nodes; then O(log nodes) a placement. An impossible group costs all nodes
+/// twice (about 10 ns a node) and its tasks once. So a pass costs at most O(groups x nodes + placements x log nodes + tasks
+/// left), and one that places a few tasks on free nodes O(groups + log nodes). Which events are worth a pass says
+/// [`relevant`](crate::relevant).
 pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
-    let waiting = turns(view);
     let mut pass = Pass {
         view,
         limits,
@@ -78,9 +79,10 @@ pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
         left: Vec::new(),
         touched: Vec::new(),
         turn: 0,
-        out: Placements { held: waiting.held, ..Placements::default() },
+        out: Placements::default(),
     };
-    for turn in &waiting.turns {
+    let groups = turns(view);
+    for turn in groups.chunk_by(|a, b| a.service.id == b.service.id) {
         if pass.budget() == 0 {
             pass.out.more = true;
             break;
@@ -113,57 +115,84 @@ struct Left<'v> {
     taken: Vec<(u32, u32)>,
 }
 
-/// A way to place equal tasks of a service; returns those that found no node.
-type Place<'v, P> = fn(&mut P, &Service, &Need<'v>, &[&'v Arc<Task>]) -> Vec<&'v Arc<Task>>;
-
 impl<'v> Pass<'v, '_> {
     /// How many more tasks may be placed.
     fn budget(&self) -> usize {
-        self.limits.placements.max(1) - self.out.placed
+        let most = self.limits.placements.max(self.field.seats().len()).max(1);
+        most - self.out.placed
     }
 
-    fn take_turn(&mut self, turn: &Turn<'v>) {
+    /// Gives the groups of one service their turn.
+    fn take_turn(&mut self, groups: &[Group<'v>]) {
         self.turn += 1;
         let first_left = self.left.len();
         let mut seats = Vec::new();
-        for tasks in turn.preassigned.chunk_by(|a, b| a.revision == b.revision) {
-            self.take_part(turn.service, tasks, &mut seats, Self::confirm);
-        }
-        for tasks in &turn.groups {
-            self.take_part(turn.service, tasks, &mut seats, Self::spread);
+        for group in groups {
+            if let Some(need) = Need::of(self.view, group.service.id, group.revision, self.turn) {
+                self.place_group(group, need, &mut seats);
+            }
         }
         self.remember_taken(first_left, seats);
     }
 
-    /// Places a part of a turn: equal tasks, of which at least one.
-    fn take_part(
-        &mut self,
-        service: &'v Arc<Service>,
-        tasks: &[&'v Arc<Task>],
-        seats: &mut Vec<u32>,
-        place: Place<'v, Self>,
-    ) {
-        let Some(need) = Need::of(self.view, service.id, tasks[0].revision, self.turn) else {
-            return;
-        };
-        let left = place(self, service, &need, tasks);
-        self.sets.end_note(service);
-        self.field.relist(&self.touched);
-        seats.append(&mut self.touched);
+    /// Places the tasks of a group, those that were made for a node before the others of as many as may still be placed.
+    /// `seats` collects where.
+    fn place_group(&mut self, group: &Group<'v>, need: Need<'v>, seats: &mut Vec<u32>) {
+        let mut tasks = group.tasks(self.view).peekable();
+        let mut left = Vec::new();
+        let mut stuck = false;
+        while tasks.peek().is_some() {
+            if self.budget() == 0 {
+                self.out.more = true;
+                break;
+            }
+            let batch = tasks.by_ref().take(self.budget());
+            let (made_for_node, free) = self.settled(batch);
+            left.extend(self.confirm(group.service, &need, &made_for_node));
+            self.end_part(group.service, seats);
+            // They are equal: where one finds no node, neither do those after it.
+            let placed = if stuck { 0 } else { self.spread(group.service, &need, &free) };
+            self.end_part(group.service, seats);
+            stuck |= placed < free.len();
+            left.extend(&free[placed..]);
+        }
         if !left.is_empty() {
             self.out.unplaced += left.len();
-            self.left.push(Left { service, need, tasks: left, taken: Vec::new() });
+            self.left.push(Left { service: group.service, need, tasks: left, taken: Vec::new() });
         }
     }
 
-    /// Confirms tasks on the nodes they were made for.
+    /// The tasks that are not in flight, those made for a node apart. The version of one in flight is not known yet, so
+    /// that no guard could name it.
+    fn settled(
+        &mut self,
+        tasks: impl Iterator<Item = &'v Arc<Task>>,
+    ) -> (Vec<&'v Arc<Task>>, Vec<&'v Arc<Task>>) {
+        let view = self.view;
+        let held = &mut self.out.held;
+        let settled = tasks.filter(|task| {
+            let settled = view.is_settled(task.modified);
+            // The event of a task that is made wakes the scheduler; that of one that is explained does not.
+            *held |= !settled && view.is_settled(task.created);
+            settled
+        });
+        settled.partition(|task| task.node.is_some())
+    }
+
+    /// Ends a part of a group that was placed in one way.
+    fn end_part(&mut self, service: &Service, seats: &mut Vec<u32>) {
+        self.sets.end_note(service);
+        self.field.relist(&self.touched);
+        seats.append(&mut self.touched);
+    }
+
+    /// Confirms tasks on the nodes they were made for; returns those that cannot run there.
     fn confirm(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> Vec<&'v Arc<Task>> {
         let mut left = Vec::new();
         for task in tasks {
             let seat = task.node.and_then(|node| self.field.find(node));
             match seat.filter(|seat| object(self.field.seat(*seat), need).is_none()) {
                 Some(seat) if !self.field.seat(seat).settled => self.out.held = true,
-                Some(_) if self.budget() == 0 => self.out.more = true,
                 Some(seat) => self.assign(service, need, task, seat, How::Confirmed),
                 None => left.push(*task),
             }
@@ -171,34 +200,30 @@ impl<'v> Pass<'v, '_> {
         left
     }
 
-    /// Spreads equal tasks over the nodes that take them.
-    fn spread(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> Vec<&'v Arc<Task>> {
+    /// Spreads equal tasks over the nodes that take them; returns how many found one, the first of them.
+    fn spread(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> usize {
+        let Some(first) = tasks.first() else {
+            return 0;
+        };
         // What found no node before will hardly find one now, and to know that, no order is needed.
-        if tasks[0].unplaced.is_some() {
+        if first.unplaced.is_some() {
             self.field.complete();
             if self.field.seats().iter().all(|seat| object(seat, need).is_some()) {
-                return tasks.to_vec();
+                return 0;
             }
         }
-        let allowed = tasks.len().min(self.budget());
-        if allowed == 0 {
-            self.out.more = true;
-            return Vec::new();
-        }
-        let mut found = candidates(&mut self.field, need, allowed);
-        for (placed, task) in tasks[..allowed].iter().enumerate() {
+        let mut found = candidates(&mut self.field, need, tasks.len());
+        for (placed, task) in tasks.iter().enumerate() {
             let took = found.take_best(|rank| {
                 let how = How::Spread { of_service: rank.of_service };
                 self.assign(service, need, task, rank.seat, how);
                 rank_again(rank.seat, self.field.seat(rank.seat), need)
             });
             if !took {
-                // The others are equal, so they find none either.
-                return tasks[placed..].to_vec();
+                return placed;
             }
         }
-        self.out.more |= allowed < tasks.len();
-        Vec::new()
+        tasks.len()
     }
 
     /// Places a task on a seat that takes it.
@@ -231,7 +256,7 @@ impl<'v> Pass<'v, '_> {
     fn give_reasons(&mut self) {
         self.sets.begin_reasons();
         let mut budget = self.limits.reasons.max(1);
-        if !self.left.is_empty() {
+        if self.left.iter().any(|left| left.tasks.iter().any(|task| task.node.is_none())) {
             self.field.complete();
         }
         for left in std::mem::take(&mut self.left) {

@@ -42,8 +42,27 @@ pub(crate) enum Candidates {
     Heap(BinaryHeap<Reverse<Rank>>),
 }
 
-/// Asks the nodes, the least loaded first, until there are enough of the best or all were asked.
+/// The candidates for so many equal tasks.
 pub(crate) fn candidates(field: &mut Field, need: &Need, wanted: usize) -> Candidates {
+    // With so many tasks of the service, too few nodes can be without one, and all will have to be asked.
+    if need.active as usize + wanted > field.node_count() {
+        all(field, need)
+    } else {
+        first(field, need, wanted)
+    }
+}
+
+/// Asks every node, in no order.
+fn all(field: &mut Field, need: &Need) -> Candidates {
+    field.complete();
+    let seats = field.seats().iter().enumerate();
+    let takers = seats.filter(|(_, seat)| seat.is_usable() && object(seat, need).is_none());
+    let ranks: Vec<_> = takers.map(|(number, seat)| Reverse(Rank::of(number as u32, seat, need))).collect();
+    Candidates::Heap(BinaryHeap::from(ranks))
+}
+
+/// Asks the nodes, the least loaded first, until there are enough of the best or all were asked.
+fn first(field: &mut Field, need: &Need, wanted: usize) -> Candidates {
     let mut best = Vec::new();
     let mut others = Vec::new();
     field.walk(|number, seat| {

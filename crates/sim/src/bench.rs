@@ -1,6 +1,9 @@
 //! How benches run and are shown. What a row measures is the business of its bench.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// A row of a bench: a shape, and how to measure it once.
 pub struct Row {
@@ -24,6 +27,28 @@ impl Figure {
     /// A value under a name.
     pub fn new(name: &str, value: f64) -> Self {
         Self { name: name.into(), value }
+    }
+}
+
+/// How long something took, by the clock and by the processor time of this thread. On a machine that is shared the
+/// second says more.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Took {
+    /// Seconds by the clock.
+    pub wall_s: f64,
+    /// Seconds of processor time.
+    pub cpu_s: f64,
+}
+
+impl Took {
+    /// Does something and adds what it took.
+    pub fn add<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let cpu = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+        let (start, cpu_start) = (Instant::now(), cpu());
+        let result = work();
+        self.cpu_s += (cpu() - cpu_start).as_secs_f64();
+        self.wall_s += start.elapsed().as_secs_f64();
+        result
     }
 }
 
@@ -103,7 +128,8 @@ fn measure_apart(bench: &str, row: &str) -> Result<Vec<Figure>, String> {
 
 /// The largest resident memory of this process so far, as the kernel counts it.
 fn peak_rss_mib() -> Result<f64, String> {
-    let status = std::fs::read_to_string("/proc/self/status").map_err(|e| format!("/proc/self/status: {e}"))?;
+    let status =
+        std::fs::read_to_string("/proc/self/status").map_err(|e| format!("/proc/self/status: {e}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
     kib.map(|kib| kib / 1024.0).ok_or_else(|| "/proc/self/status has no VmHWM".into())
@@ -128,6 +154,12 @@ fn print_json(bench: &str, row: &Row, figures: &[Figure]) {
 
 /// A value with as many digits as it is worth: `12,345`, `3.21`, `0.00123`.
 fn shown(value: f64) -> String {
+    if value.fract() == 0.0 && value < 1000.0 {
+        return format!("{value}");
+    }
+    if value < 1.0 {
+        return format!("{value:.6}");
+    }
     if value < 1000.0 {
         return format!("{value:.3}");
     }

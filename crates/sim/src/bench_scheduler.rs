@@ -5,17 +5,16 @@
 //! `apply_s` that of `Tables::apply` for its plans; nothing else is in either. No log, no network, one thread.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use model::{
-    Availability, Description, DriverInfo, DriverKind, Labels, Meta, Mode, NamespaceId, Node, NodeId, NodeState,
-    NodeStatus, Platform, ProgramSpec, Resources, Revision, RevisionId, Role, Service, ServiceId, Slot,
-    TaskId, TaskSpec, Time, UpdatePolicy,
+    Availability, Description, DriverInfo, DriverKind, Labels, Meta, Mode, NamespaceId, Node, NodeId,
+    NodeState, NodeStatus, Platform, ProgramSpec, Resources, Revision, RevisionId, Role, Service, ServiceId,
+    Slot, TaskId, TaskSpec, Time, UpdatePolicy,
 };
 use scheduler::{Limits, schedule};
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Tables};
 
-use crate::bench::{Figure, Row};
+use crate::bench::{Figure, Row, Took};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -79,18 +78,22 @@ fn measure(shape: &Shape) -> Vec<Figure> {
     while world.pass(&mut sum) {}
     assert_eq!(sum.placed as u64, u64::from(shape.services) * u64::from(shape.replicas), "all are placed");
     // What a pass costs when everything is said and nothing has changed.
-    let start = Instant::now();
-    let idle = schedule(&world.tables, &Limits::default());
-    let idle_s = start.elapsed().as_secs_f64();
+    let mut idle_pass = Took::default();
+    let idle = idle_pass.add(|| schedule(&world.tables, &Limits::default()));
     assert!(idle.sets.is_empty() && !idle.more, "a pass over the same state decides nothing");
+    let placed = sum.placed as f64;
+    let Sum { decide, apply, .. } = sum;
     vec![
-        Figure::new("placed", sum.placed as f64),
+        Figure::new("placed", placed),
         Figure::new("passes", f64::from(sum.passes)),
-        Figure::new("decide_s", sum.decide_s),
-        Figure::new("decisions_per_s", sum.placed as f64 / sum.decide_s),
-        Figure::new("apply_s", sum.apply_s),
-        Figure::new("decided_and_applied_per_s", sum.placed as f64 / (sum.decide_s + sum.apply_s)),
-        Figure::new("idle_pass_s", idle_s),
+        Figure::new("decide_s", decide.wall_s),
+        Figure::new("decide_cpu_s", decide.cpu_s),
+        Figure::new("decisions_per_s", placed / decide.wall_s),
+        Figure::new("decisions_per_cpu_s", placed / decide.cpu_s),
+        Figure::new("apply_s", apply.wall_s),
+        Figure::new("apply_cpu_s", apply.cpu_s),
+        Figure::new("decided_and_applied_per_s", placed / (decide.wall_s + apply.wall_s)),
+        Figure::new("idle_pass_s", idle_pass.wall_s),
     ]
 }
 
@@ -98,8 +101,8 @@ fn measure(shape: &Shape) -> Vec<Figure> {
 struct Sum {
     placed: usize,
     passes: u32,
-    decide_s: f64,
-    apply_s: f64,
+    decide: Took,
+    apply: Took,
 }
 
 struct World {
@@ -120,17 +123,13 @@ impl World {
 
     /// Decides once and applies what was decided; false when that was nothing.
     fn pass(&mut self, sum: &mut Sum) -> bool {
-        let start = Instant::now();
-        let decided = schedule(&self.tables, &Limits::default());
-        sum.decide_s += start.elapsed().as_secs_f64();
+        let decided = sum.decide.add(|| schedule(&self.tables, &Limits::default()));
         sum.passes += 1;
         sum.placed += decided.placed;
         if decided.sets.is_empty() {
             return false;
         }
-        let start = Instant::now();
-        self.apply(decided.sets);
-        sum.apply_s += start.elapsed().as_secs_f64();
+        sum.apply.add(|| self.apply(decided.sets));
         true
     }
 
