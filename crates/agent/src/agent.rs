@@ -165,8 +165,8 @@ impl Agent {
 
     fn listen(&mut self, message: ToAgent, out: &mut Vec<Effect>) {
         match message {
-            ToAgent::Registered { session, node, heartbeat: _ } => {
-                if self.session.registered(session, node, self.now, out) {
+            ToAgent::Registered { session, node, heartbeat } => {
+                if self.session.registered(session, node, heartbeat, self.now, out) {
                     self.reports.restart(&mut self.tasks, self.now);
                 }
             }

@@ -146,11 +146,13 @@ impl Session {
         out.push(Effect::Connect { connection: self.connection, after: self.backoff.next() });
     }
 
-    /// The manager has opened a session, or confirmed a new description. True when the session is a new one.
+    /// The manager has opened a session, or confirmed a new description. True when the session is a new one. The first beat follows after the
+    /// span that the manager gives: at once if it gives none, as foreign managers do.
     pub(crate) fn registered(
         &mut self,
         session: SessionId,
         node: Arc<str>,
+        heartbeat: Span,
         now: Time,
         out: &mut Vec<Effect>,
     ) -> bool {
@@ -160,8 +162,7 @@ impl Session {
             Stage::Open(_) | Stage::Down { .. } | Stage::Mute => return false,
         };
         self.node = Some(node);
-        // The first beat goes out at once.
-        let heart = Heart::Rest { until: now };
+        let heart = Heart::Rest { until: now + heartbeat.clamp(Span::ZERO, PERIOD_MAX) };
         self.stage = Stage::Open(Open { session, description, heart, applied: None });
         self.tell_description(out);
         self.pulse(now, out);

@@ -71,6 +71,16 @@ fn a_task_told_to_end_is_stopped_with_its_grace() {
 }
 
 #[test]
+fn an_end_is_not_reported_by_the_word_of_an_older_write() {
+    let mut desk = Desk::open();
+    desk.running(plain("t1"));
+    desk.assign(vec![wanted(plain("t1"), Desired::Shutdown)]);
+    assert_eq!(desk.exited("t1/main", signal(15)), NOTHING, "the request is still being written");
+    assert_eq!(desk.persisted("t1"), ["persist t1 shutdown/shutdown"]);
+    assert_eq!(desk.persisted("t1"), ["remove t1/main", "report 2: t1 shutdown"]);
+}
+
+#[test]
 fn a_request_to_end_does_not_wait_for_a_full_disk() {
     let mut desk = Desk::open();
     desk.running(plain("t1"));

@@ -68,6 +68,16 @@ fn what_never_ran_is_started() {
 }
 
 #[test]
+fn nothing_is_started_before_it_is_known_what_became_of_everything() {
+    let mut desk = Desk::open();
+    let mains = vec![program("a", Lifecycle::Main), program("b", Lifecycle::Main)];
+    desk.assign(vec![update(task("t1", mains))]);
+    let mut desk = restart(desk);
+    assert_eq!(desk.driver("t1/b", DriverEvent::Never), NOTHING);
+    assert_eq!(desk.attached("t1/a", 1), ["start t1/b"]);
+}
+
+#[test]
 fn a_waiting_task_goes_on_waiting() {
     let mut desk = Desk::open();
     desk.assign(vec![wanted(plain("t1"), Desired::Ready)]);

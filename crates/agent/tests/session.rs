@@ -16,11 +16,7 @@ fn description(hostname: &str) -> Arc<Description> {
 }
 
 fn registered(session: u128) -> ToAgent {
-    ToAgent::Registered {
-        session: SessionId::from_u128(session),
-        node: "n1".into(),
-        heartbeat: Span::from_secs(5),
-    }
+    ToAgent::Registered { session: SessionId::from_u128(session), node: "n1".into(), heartbeat: Span::ZERO }
 }
 
 /// A desk whose session is open; nobody answers heartbeats but the test.
@@ -47,7 +43,17 @@ fn alone(desk: &mut Desk, span: Span) -> Vec<(Span, String)> {
 }
 
 #[test]
-fn it_connects_then_registers_then_beats_at_once() {
+fn the_first_beat_follows_after_the_span_that_the_manager_gives() {
+    let mut desk = Desk::new(Vec::new());
+    desk.input(Input::Described(description("n1")));
+    desk.input(Input::Connected { connection: 1 });
+    let (session, heartbeat) = (SessionId::from_u128(1), Span::from_secs(3));
+    assert_eq!(desk.say(ToAgent::Registered { session, node: "n1".into(), heartbeat }), NOTHING);
+    assert_eq!(alone(&mut desk, heartbeat), [(heartbeat, "heartbeat".into())]);
+}
+
+#[test]
+fn it_connects_then_registers_then_beats() {
     let mut desk = Desk::new(Vec::new());
     assert_eq!(desk.first, ["connect 1"]);
     assert_eq!(desk.input(Input::Connected { connection: 1 }), NOTHING, "nothing is known of the machine");

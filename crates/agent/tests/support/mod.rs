@@ -130,7 +130,7 @@ impl Desk {
         lines.extend(self.input(Input::Connected { connection: self.connection }));
         self.session += 1;
         let session = SessionId::from_u128(self.session);
-        let (node, heartbeat) = ("n1".into(), Span::from_secs(5));
+        let (node, heartbeat) = ("n1".into(), Span::ZERO);
         lines.extend(self.say(ToAgent::Registered { session, node, heartbeat }));
         lines.extend(self.say(ToAgent::Heartbeat { period: Span::from_secs(5) }));
         lines
@@ -237,9 +237,9 @@ impl Desk {
     }
 
     pub fn newest(&self, name: &str) -> ProgramRef {
-        let named = self.effects.iter().rev().filter_map(program_of);
-        let of = |p: &ProgramRef| format!("{}/{}", p.task, p.program) == name;
-        named.cloned().find(of).unwrap_or_else(|| panic!("{name} was never named"))
+        let mut named = self.effects.iter().rev().filter_map(program_of);
+        let of = |p: &&ProgramRef| format!("{}/{}", p.task, p.program) == name;
+        named.find(of).cloned().unwrap_or_else(|| panic!("{name} was never named"))
     }
 
     pub fn started(&mut self, program: &str, pid: u32) -> Vec<String> {
