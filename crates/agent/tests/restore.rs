@@ -75,6 +75,18 @@ fn nothing_is_started_before_it_is_known_what_became_of_everything() {
     let mut desk = restart(desk);
     assert_eq!(desk.driver("t1/b", DriverEvent::Never), NOTHING);
     assert_eq!(desk.attached("t1/a", 1), ["start t1/b"]);
+
+    // A restart in place waits as well.
+    let mut desk = Desk::open();
+    let mains = vec![restarting("a", 1, 0, 0), program("b", Lifecycle::Main)];
+    desk.assign(vec![update(task("t1", mains))]);
+    desk.persisted("t1");
+    desk.started("t1/a", 1);
+    desk.started("t1/b", 2);
+    desk.exited("t1/a", code(1));
+    let mut desk = restart(desk);
+    assert_eq!(desk.driver("t1/a", DriverEvent::Never), NOTHING);
+    assert_eq!(desk.attached("t1/b", 2), ["start t1/a"]);
 }
 
 #[test]
