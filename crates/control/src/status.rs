@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Mode, Node, Service, TaskState, Unplaced};
+use model::{Availability, Mode, Node, Service, TaskState, Unplaced};
 use store::Tables;
 
 /// How a service is.
@@ -41,15 +41,15 @@ pub fn service_status(tables: &Tables, service: &Service) -> ServiceStatus {
     }
 }
 
-/// How many nodes shall have a task of a global service: those that meet its constraints and take tasks, or are paused
-/// and have one.
+/// How many nodes shall have a task of a global service: those that are neither down nor drained and meet its constraints;
+/// a paused one keeps what it has and is given nothing.
 fn complying_nodes(tables: &Tables, service: &Service) -> u32 {
     let Some(revision) = tables.revision(service.revision) else { return 0 };
     let constraints = &revision.task.placement.constraints;
-    let complies = |node: &&Arc<Node>| {
-        let there =
-            node.takes_tasks() || (!node.loses_tasks() && tables.node_use(node.id).tasks_of(service.id) > 0);
-        there && constraints.iter().all(|c| c.holds(node))
+    let complies = |node: &&Arc<Node>| match node.availability {
+        _ if node.loses_tasks() => false,
+        Availability::Pause => tables.node_use(node.id).tasks_of(service.id) > 0,
+        _ => constraints.iter().all(|c| c.holds(node)),
     };
     u32::try_from(tables.nodes().filter(complies).count()).unwrap_or(u32::MAX)
 }

@@ -240,4 +240,14 @@ fn a_global_service_wants_a_task_on_each_node_that_complies() {
     };
     run(control::nodes::update(&cluster, "a", None, drain)).unwrap();
     assert_eq!(status(), 1);
+    let pause = control::nodes::NodeChange {
+        availability: Some(model::Availability::Pause),
+        ..control::nodes::NodeChange::default()
+    };
+    run(control::nodes::update(&cluster, "b", None, pause)).unwrap();
+    assert_eq!(status(), 0, "a paused node is given nothing");
+    let b = control::nodes::find(&cluster.snapshot(), "b", model::NodeId::default()).unwrap().id;
+    let kept = cluster.add_task(id, Slot::Node(b));
+    cluster.assign(kept, b);
+    assert_eq!(status(), 1, "and keeps what it has");
 }

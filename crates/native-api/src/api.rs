@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use control::{Cluster, Written};
-use model::{Index, NodeId, Span};
+use model::{Index, NodeId, Span, Task, TaskId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::Tables;
@@ -17,6 +17,7 @@ use crate::body::read_json;
 use crate::errors::ApiError;
 use crate::query::Query;
 use crate::shutdown::Shutdown;
+use crate::to;
 use crate::types::{self, List};
 
 /// The index of the state that a read saw, or at which a request took effect.
@@ -24,6 +25,11 @@ pub(crate) const INDEX: HeaderName = HeaderName::from_static("x-quelea-index");
 /// The index that last changed what a read can show.
 pub(crate) const CHANGED: HeaderName = HeaderName::from_static("x-quelea-changed");
 
+/// The task after which a list goes on that did not fit into one answer.
+pub(crate) const NEXT: HeaderName = HeaderName::from_static("x-quelea-next");
+
+/// Most tasks in one answer.
+const TASKS_LISTED: u64 = 100_000;
 /// How long a blocking read waits when the client does not say.
 const WAIT: Span = Span::from_secs(5 * 60);
 /// How long a blocking read waits at most.
@@ -126,6 +132,29 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn list<T: Serialize>(&self, items: Vec<T>) -> Answer {
         self.one(&List { index: self.tables.index(), changed: self.changed, items })
+    }
+
+    /// Tasks from the one that the client has read last, at most as many as it asks for and as one answer may have. When
+    /// there are more, a header says after which to go on.
+    pub(crate) fn tasks<'t>(&self, query: &Query, tasks: impl Iterator<Item = &'t Arc<Task>>) -> Answer {
+        let most = query.number("limit")?.unwrap_or(TASKS_LISTED).clamp(1, TASKS_LISTED) as usize;
+        let mut rest = tasks.peekable();
+        if let Some(after) = query.get("after") {
+            let id: TaskId = after.parse().map_err(|e| ApiError::invalid("after", format!("{e}")))?;
+            if !rest.by_ref().any(|task| task.id == id) {
+                let problem =
+                    format!("there is no task {id} in this list any more; read it from the beginning");
+                return Err(ApiError::invalid("after", problem));
+            }
+        }
+        let page: Vec<_> = rest.by_ref().take(most).collect();
+        let mut response = self.list(page.iter().map(|t| to::task(&self.tables, t)).collect())?;
+        if let (Some(last), Some(_)) = (page.last(), rest.peek()) {
+            // An id is letters and digits.
+            let id = HeaderValue::try_from(last.id.to_string());
+            id.ok().and_then(|id| response.headers_mut().insert(NEXT, id));
+        }
+        Ok(response)
     }
 
     pub(crate) fn one<T: Serialize>(&self, value: &T) -> Answer {

@@ -26,6 +26,15 @@ impl ApiError {
         Invalid::new(field, problem).into()
     }
 
+    /// The same refusal for whoever knows the fields without this prefix.
+    pub(crate) fn within(mut self, prefix: &str) -> Self {
+        if let Some(short) = self.body.field.as_ref().and_then(|f| f.strip_prefix(prefix)) {
+            let error = self.body.error.strip_prefix(prefix).unwrap_or(&self.body.error);
+            (self.body.error, self.body.field) = (error.to_owned(), Some(short.to_owned()));
+        }
+        self
+    }
+
     /// A stack file that cannot be accepted.
     pub(crate) fn problems(problems: Vec<specs::Problem>) -> Self {
         let Some(first) = problems.first() else {

@@ -55,6 +55,7 @@ pub(crate) fn document() -> Value {
             "headers": {
                 "X-Quelea-Index": header("The index of the state that was read, or at which the request took effect."),
                 "X-Quelea-Changed": header("The index that last changed what is shown."),
+                "X-Quelea-Next": { "description": "The task after which the list goes on; absent when this is all.", "schema": { "type": "string" } },
             },
             "securitySchemes": {
                 "token": { "type": "http", "scheme": "bearer", "description": "Needed on TCP, except for /health and /metrics; not on the socket." }
@@ -118,6 +119,9 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let mut headers = json!({ "X-Quelea-Index": { "$ref": "#/components/headers/X-Quelea-Index" } });
     if route.query.iter().any(|p| p.name == "index") {
         headers["X-Quelea-Changed"] = json!({ "$ref": "#/components/headers/X-Quelea-Changed" });
+    }
+    if route.query.iter().any(|p| p.name == "limit") {
+        headers["X-Quelea-Next"] = json!({ "$ref": "#/components/headers/X-Quelea-Next" });
     }
     let mut responses = json!({
         status.to_string(): {

@@ -111,7 +111,15 @@ const WAIT: Param = param(
     ParamKind::Text,
     "How long to wait for a change at most, as a duration such as 30s; 5m when it is not given, and at most 10m. Needs index.",
 );
+const LIMIT: Param = param(
+    "limit",
+    ParamKind::Number,
+    "At most so many tasks; 100000 when it is not given, and never more. X-Quelea-Next names the last one when there are more.",
+);
+const AFTER: Param =
+    param("after", ParamKind::Text, "Only what comes after the task with this id, taken from X-Quelea-Next.");
 const BLOCKING: &[Param] = &[INDEX, WAIT];
+const BLOCKING_TASKS: &[Param] = &[INDEX, WAIT, LIMIT, AFTER];
 const TASK_FILTERS: &[Param] = &[
     param(
         "service",
@@ -127,6 +135,8 @@ const TASK_FILTERS: &[Param] = &[
     many("state", ParamKind::Word(tasks::STATES), "Only tasks in this state; several with commas between."),
     INDEX,
     WAIT,
+    LIMIT,
+    AFTER,
 ];
 const LOG_PARAMS: &[Param] = &[
     param("follow", ParamKind::Boolean, "Go on with new lines."),
@@ -189,7 +199,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Put "/v1/services/{service}", "updateService", "Makes a service what the spec says. A changed task spec makes a new revision; a request that changes nothing writes nothing.", services::update, json::<types::Written>(), body: types::ServiceUpdate),
     route!(Delete "/v1/services/{service}", "removeService", "Removes a service; its tasks end. The last service of a stack takes the stack with it.", services::remove, json::<types::Written>(), query: &[VERSION]),
     route!(Post "/v1/services/{service}/scale", "scaleService", "Makes a replicated service have so many tasks.", services::scale, json::<types::Written>(), body: types::Scale),
-    route!(Get "/v1/services/{service}/tasks", "listServiceTasks", "The tasks of a service, ended ones included, by slot, the oldest first.", services::tasks, json::<types::List<types::Task>>(), query: BLOCKING),
+    route!(Get "/v1/services/{service}/tasks", "listServiceTasks", "The tasks of a service, ended ones included, by slot, the oldest first.", services::tasks, json::<types::List<types::Task>>(), query: BLOCKING_TASKS),
     route!(Get "/v1/services/{service}/logs", "serviceLogs", "What the tasks of a service wrote.", logs::of_service, Content::Lines(schema::<types::LogItem>), query: LOG_PARAMS),
     route!(Get "/v1/tasks", "listTasks", "Tasks, ended ones included: those of a service by slot, others by id.", tasks::list, json::<types::List<types::Task>>(), query: TASK_FILTERS),
     route!(Get "/v1/tasks/{task}", "getTask", "One task.", tasks::get, json::<types::Task>(), query: BLOCKING),
@@ -201,7 +211,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Get "/v1/stacks/{stack}", "getStack", "One stack, with the file it was deployed from.", stacks::get, json::<types::Stack>(), query: BLOCKING),
     route!(Put "/v1/stacks/{stack}", "deployStack", "Makes a stack what a stack file says, whole or not at all.", stacks::deploy, json::<types::StackDeployed>(), body: types::StackDeploy),
     route!(Delete "/v1/stacks/{stack}", "removeStack", "Removes a stack with all its services, at once.", stacks::remove, json::<types::Written>()),
-    route!(Get "/v1/stacks/{stack}/tasks", "listStackTasks", "The tasks of a stack's services.", stacks::tasks, json::<types::List<types::Task>>(), query: BLOCKING),
+    route!(Get "/v1/stacks/{stack}/tasks", "listStackTasks", "The tasks of a stack's services.", stacks::tasks, json::<types::List<types::Task>>(), query: BLOCKING_TASKS),
     route!(Get "/v1/events", "events", "What happens, as it happens. Resumes exactly after any of the last 65,536 events; answers 410 with the oldest id when the asked one is no longer kept.", events::stream, Content::Events(schema::<types::Event>), query: EVENT_PARAMS, headers: &[LAST_EVENT_ID]),
     route!(Get "/v1/why/{ref}", "why", "Why a task, service or node is as it is.", why::explain, json::<types::Why>(), query: &[KIND]),
 ];

@@ -92,6 +92,14 @@ async fn bad_specs_are_refused_by_field_and_store_nothing() {
         let reply = world.ask("POST", path, body.clone()).await;
         assert!([400, 404].contains(&reply.status), "{body}");
     }
+    for spec in [json!({ "replicas": -1 }), json!({ "replicas": 99_999_999, "command": ["x"] })] {
+        let mut body = json!({ "spec": { "name": "taken" } });
+        body["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let reply = world.ask("PUT", "/v1/services/taken", body).await;
+        let (sentence, field) = reply.refusal();
+        assert_eq!((reply.status, field.as_deref()), (400, Some("replicas")), "{sentence}");
+        assert!(sentence.starts_with("replicas: "), "{sentence}");
+    }
     assert_eq!(world.cluster.proposed(), before);
     let empty = world.send(request("POST", "/v1/services", None)).await;
     assert_eq!((empty.status, &*empty.refusal().0), (400, "a JSON body is needed"));
@@ -212,6 +220,42 @@ async fn tasks_are_listed_by_what_is_asked() {
     let task: Task = serde_json::from_str(&world.get("/v1/tasks/web.1").await.text).unwrap();
     assert_eq!((task.slot, task.hostname.as_deref(), task.id.len()), (Some(1), Some("here"), 25));
     assert!(task.current);
+}
+
+#[tokio::test]
+async fn long_lists_of_tasks_come_in_pages() {
+    let world = World::new();
+    let web = world.create("web", 7).await;
+    for n in 0..7 {
+        world.cluster.add_task(web, Slot::Number(n));
+    }
+    let deploy = json!({ "source": "services:\n  a:\n    command: sleep 1\n" });
+    world.ask("PUT", "/v1/stacks/shop", deploy).await;
+    let a = control::services::find(&world.cluster.snapshot(), "shop_a").unwrap().id;
+    for n in 0..7 {
+        world.cluster.add_task(a, Slot::Number(n));
+    }
+    for path in ["/v1/services/web/tasks", "/v1/stacks/shop/tasks", "/v1/tasks"] {
+        let all = world.get(path).await;
+        assert!(!all.headers.contains_key("x-quelea-next"));
+        let all: Vec<Value> = all.json()["items"].as_array().unwrap().clone();
+        let (mut pages, mut after) = (Vec::new(), String::new());
+        loop {
+            let reply = world.get(&format!("{path}?limit=3{after}")).await;
+            let items = reply.json()["items"].as_array().unwrap().clone();
+            assert!(items.len() <= 3);
+            pages.extend(items);
+            let Some(next) = reply.headers.get("x-quelea-next") else { break };
+            after = format!("&after={}", next.to_str().unwrap());
+        }
+        assert_eq!(pages, all, "{path}");
+    }
+    for (query, field) in
+        [("limit=x", "limit"), ("after=x", "after"), ("after=0000000000000000000000001", "after")]
+    {
+        let reply = world.get(&format!("/v1/tasks?{query}")).await;
+        assert_eq!((reply.status, reply.refusal().1.as_deref()), (400, Some(field)), "{query}");
+    }
 }
 
 #[tokio::test]

@@ -91,6 +91,26 @@ async fn one_connection_too_many_is_told_so() {
 }
 
 #[tokio::test]
+async fn who_leaves_while_waiting_gives_the_place_back() {
+    let limits = ServeLimits { connections: 1, ..ServeLimits::default() };
+    let (world, address, serving) = tcp(limits).await;
+    for target in ["/v1/services?index=0", "/v1/events"] {
+        let mut waiting = TcpStream::connect(address).await.expect("connected");
+        let head =
+            format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer s3cret\r\n\r\n");
+        say(&mut waiting, &head).await;
+        let health = format!("GET /health HTTP/1.1\r\nHost: {address}");
+        let full = async { while !ask(address, &health).await.starts_with("HTTP/1.1 503") {} };
+        timeout(PATIENCE, full).await.expect("the place is taken");
+        drop(waiting);
+        let free = async { while !ask(address, &health).await.starts_with("HTTP/1.1 200") {} };
+        timeout(PATIENCE, free).await.expect("long before the wait is over");
+    }
+    world.shutdown.begin();
+    serving.await.expect("it ends");
+}
+
+#[tokio::test]
 async fn slow_and_fat_heads_are_refused() {
     let limits = ServeLimits { head_timeout: Duration::from_millis(200), ..ServeLimits::default() };
     let (world, address, serving) = tcp(limits).await;

@@ -32,7 +32,8 @@ pub(crate) async fn get(call: Call) -> Answer {
 }
 
 pub(crate) async fn update(mut call: Call) -> Answer {
-    let update = call.json::<ServiceUpdate>(limits::SPEC_BYTES).await?;
+    // A field of the spec has one name, whether it is made or changed.
+    let update = call.json::<ServiceUpdate>(limits::SPEC_BYTES).await.map_err(|e| e.within("spec."))?;
     let spec = from::service_spec(update.spec)?;
     written(StatusCode::OK, &services::update(call.cluster(), call.reference(), update.version, spec).await?)
 }
@@ -52,5 +53,5 @@ pub(crate) async fn tasks(call: Call) -> Answer {
     let name = call.reference();
     let seen = call.read(|t| Ok(t.service_index(services::find(t, name)?.id))).await?;
     let service = services::find(&seen.tables, name)?;
-    seen.list(seen.tables.tasks_of_service(service.id).map(|t| to::task(&seen.tables, t)).collect())
+    seen.tasks(&call.query, seen.tables.tasks_of_service(service.id))
 }

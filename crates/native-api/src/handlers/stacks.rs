@@ -35,7 +35,7 @@ pub(crate) async fn tasks(call: Call) -> Answer {
     let job = stacks::find(&seen.tables, name)?;
     let services = stacks::services_of(&seen.tables, job.id);
     let tasks = services.into_iter().flat_map(|s| seen.tables.tasks_of_service(s.id));
-    seen.list(tasks.map(|t| to::task(&seen.tables, t)).collect())
+    seen.tasks(&call.query, tasks)
 }
 
 pub(crate) async fn deploy(mut call: Call) -> Answer {

@@ -35,7 +35,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     let filter_of = |t: &Tables| filter(t, &call.query, me);
     let seen = call.read(|t| Ok(changed(t, &filter_of(t)?))).await?;
     let found = tasks::list(&seen.tables, &filter_of(&seen.tables)?);
-    seen.list(found.iter().map(|task| to::task(&seen.tables, task)).collect())
+    seen.tasks(&call.query, found.iter())
 }
 
 /// The index that last changed what a filter lets through. Of a service that is gone with all its tasks nothing is
