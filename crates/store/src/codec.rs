@@ -19,8 +19,8 @@ mod snapshot;
 mod spec;
 mod task;
 
-pub use piece::{decode_program_status, decode_task_spec, encode_program_status, encode_task_spec};
 pub use entry::{ENTRY_BYTES, ENTRY_FORMAT, check_entry, decode_entry, encode_entry};
+pub use piece::{decode_program_status, decode_task_spec, encode_program_status, encode_task_spec};
 pub use snapshot::{SNAPSHOT_FORMAT, digest, read_snapshot, write_snapshot};
 
 /// Why bytes could not be read.

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use model::{
-    Cluster, Decision, Desired, Index, Job, JobId, Namespace, NamespaceId, Node, NodeId, Revision,
-    RevisionId, Service, ServiceId, Task, TaskId, Time,
+    Cluster, Decision, Index, Job, JobId, Namespace, NamespaceId, Node, NodeId, Revision, RevisionId,
+    Service, ServiceId, Time,
 };
 
 use crate::tables::{NodeEntry, RevisionEntry, ServiceEntry, Tables, folded};
@@ -53,11 +53,14 @@ impl Tables {
     }
 
     pub(crate) fn set_service(&mut self, id: ServiceId, new: Option<Arc<Service>>) {
-        let old = self.service(id).cloned();
-        for revision in old.iter().flat_map(|s| Some(s.revision).into_iter().chain(s.previous)) {
+        let handle = self.service_handle(id);
+        let Some(entry) = self.services.get_mut(handle) else { return };
+        let old = std::mem::replace(&mut entry.service, new.clone());
+        let revisions = |service: &Service| Some(service.revision).into_iter().chain(service.previous);
+        for revision in old.iter().flat_map(|service| revisions(service)) {
             self.release_revision(revision);
         }
-        for revision in new.iter().flat_map(|s| Some(s.revision).into_iter().chain(s.previous)) {
+        for revision in new.iter().flat_map(|service| revisions(service)) {
             self.hold_revision(revision);
         }
         if let Some(old) = &old {
@@ -75,19 +78,31 @@ impl Tables {
                 self.job_services.insert((job, id));
             }
         }
-        self.services.entry(id).or_default().service = new;
+    }
+
+    /// The handle of a service's id; a new one when it is not known.
+    pub(crate) fn service_handle(&mut self, id: ServiceId) -> u32 {
+        if let Some(handle) = self.service_handles.get(&id) {
+            return *handle;
+        }
+        let entry = ServiceEntry { service: None, index: 0, used: Arc::default(), decisions: Arc::default() };
+        let handle = self.services.insert(entry);
+        self.service_handles.insert(id, handle);
+        handle
     }
 
     /// Forgets what is known under a service's id once there is neither a service nor a task.
     pub(crate) fn forget_service(&mut self, id: ServiceId) {
-        let unused = |entry: &ServiceEntry| entry.service.is_none() && entry.used.total() == 0;
-        if self.services.get(&id).is_some_and(unused) {
-            self.services.remove(&id);
+        let Some(handle) = self.service_handles.get(&id).copied() else { return };
+        if self.services.get(handle).is_some_and(ServiceEntry::is_unused) {
+            self.services.remove(handle);
+            self.service_handles.remove(&id);
         }
     }
 
     pub(crate) fn set_node(&mut self, id: NodeId, new: Option<Arc<Node>>) {
-        let entry = self.nodes.entry(id).or_default();
+        let handle = self.node_handle(id);
+        let Some(entry) = self.nodes.get_mut(handle) else { return };
         let load = (entry.used.active(), id);
         if new.is_some() {
             self.by_load.insert(load);
@@ -97,11 +112,23 @@ impl Tables {
         entry.node = new;
     }
 
+    /// The handle of a node's id; a new one when it is not known.
+    pub(crate) fn node_handle(&mut self, id: NodeId) -> u32 {
+        if let Some(handle) = self.node_handles.get(&id) {
+            return *handle;
+        }
+        let entry = NodeEntry { id, node: None, tasks_index: 0, tasks: 0, used: Arc::default() };
+        let handle = self.nodes.insert(entry);
+        self.node_handles.insert(id, handle);
+        handle
+    }
+
     /// Forgets what is known under a node's id once there is neither a node nor a task that names it.
     pub(crate) fn forget_node(&mut self, id: NodeId) {
-        let unused = |entry: &NodeEntry| entry.node.is_none() && entry.tasks == 0;
-        if self.nodes.get(&id).is_some_and(unused) {
-            self.nodes.remove(&id);
+        let Some(handle) = self.node_handles.get(&id).copied() else { return };
+        if self.nodes.get(handle).is_some_and(NodeEntry::is_unused) {
+            self.nodes.remove(handle);
+            self.node_handles.remove(&id);
         }
     }
 
@@ -114,159 +141,51 @@ impl Tables {
         self.revisions.remove(&id);
     }
 
-    fn hold_revision(&mut self, id: RevisionId) {
+    pub(crate) fn hold_revision(&mut self, id: RevisionId) {
         if let Some(entry) = self.revisions.get_mut(&id) {
             entry.refs += 1;
         }
     }
 
-    fn release_revision(&mut self, id: RevisionId) {
+    pub(crate) fn release_revision(&mut self, id: RevisionId) {
         if let Some(entry) = self.revisions.get_mut(&id) {
             entry.refs -= 1;
         }
     }
+}
 
-    pub(crate) fn set_task(&mut self, id: TaskId, new: Option<Arc<Task>>) {
-        let old = self.tasks.get(&id).cloned();
-        self.index_task(old.as_deref(), new.as_deref());
-        self.reserve_task(old.as_deref(), new.as_deref());
-        // The slot's other tasks are counted by what the table holds, so it changes between the two halves.
-        match (old.as_deref(), new.as_deref()) {
-            (Some(old), Some(new)) if old.fills_slot() == new.fills_slot() => {
-                self.with_service_use(old.service, |used| used.recount(old, new));
-            }
-            (old, new) => {
-                if let Some(task) = old {
-                    let others = self.others_in_slot(task);
-                    self.with_service_use(task.service, |used| used.uncount(task, others));
-                }
-                if let Some(task) = new {
-                    let others = self.others_in_slot(task);
-                    self.with_service_use(task.service, |used| used.count(task, others));
-                }
-            }
-        }
-        match new {
-            Some(new) => {
-                self.tasks.insert(id, new);
-            }
-            None => {
-                self.tasks.remove(&id);
-            }
-        }
-    }
-
-    fn with_service_use(&mut self, id: ServiceId, change: impl FnOnce(&mut crate::ServiceUse)) {
-        change(Arc::make_mut(&mut self.services.entry(id).or_default().used));
-    }
-
-    /// How many other tasks fill the slot of `task`.
-    fn others_in_slot(&self, task: &Task) -> u32 {
-        let others =
-            self.tasks_of_slot(task.service, task.slot).filter(|t| t.id != task.id && t.fills_slot());
-        u32::try_from(others.count()).unwrap_or(u32::MAX)
-    }
-
-    fn index_task(&mut self, old: Option<&Task>, new: Option<&Task>) {
-        if old.is_none()
-            && let Some(task) = new
-        {
-            self.by_slot.insert((task.service, task.slot, task.created, task.id));
-            self.hold_revision(task.revision);
-        }
-        if new.is_none()
-            && let Some(task) = old
-        {
-            self.by_slot.remove(&(task.service, task.slot, task.created, task.id));
-            self.release_revision(task.revision);
-        }
-        let node = |task: Option<&Task>| task.and_then(|t| Some((t.node?, t.id)));
-        let (was, is) = (node(old), node(new));
-        if was != is {
-            if let Some(key) = was {
-                self.by_node.remove(&key);
-                self.nodes.entry(key.0).or_default().tasks -= 1;
-            }
-            if let Some(key) = is {
-                self.by_node.insert(key);
-                self.nodes.entry(key.0).or_default().tasks += 1;
-            }
-        }
-        let waits = |task: Option<&Task>| {
-            task.filter(|t| t.waits_for_node()).map(|t| (t.service, t.revision, t.created, t.slot, t.id))
-        };
-        let (was, is) = (waits(old), waits(new));
-        if was != is {
-            if let Some(key) = was {
-                self.waiting.remove(&key);
-            }
-            if let Some(key) = is {
-                self.waiting.insert(key);
-            }
-        }
-        let (was, is) = (delayed_until(old), delayed_until(new));
-        if was != is {
-            if let Some(key) = was {
-                self.delayed.remove(&key);
-            }
-            if let Some(key) = is {
-                self.delayed.insert(key);
-            }
-        }
-    }
-
-    /// Moves a task's reservation. Node, ports and revision of a task that holds one never change.
-    fn reserve_task(&mut self, old: Option<&Task>, new: Option<&Task>) {
-        let holds = |task: Option<&Task>| task.is_some_and(Task::holds_reservation);
-        let (was, is) = (holds(old), holds(new));
-        if was == is {
-            return;
-        }
-        let Some(task) = (if is { new } else { old }) else { return };
-        let Some(id) = task.node else { return };
-        let reservation = self.revisions.get(&task.revision).map(|entry| Arc::clone(&entry.reservation));
-        let reservation = reservation.unwrap_or_default();
-        let entry = self.nodes.entry(id).or_default();
-        let before = entry.used.active();
-        let used = Arc::make_mut(&mut entry.used);
-        if is {
-            used.take(task, &reservation);
-        } else {
-            used.give_back(task, &reservation);
-        }
-        if entry.node.is_some() {
-            self.by_load.remove(&(before, id));
-            self.by_load.insert((used.active(), id));
-        }
+impl ServiceEntry {
+    fn is_unused(&self) -> bool {
+        self.service.is_none() && self.used.total() == 0
     }
 }
 
-/// When a task that waits for a moment shall run.
-fn delayed_until(task: Option<&Task>) -> Option<(Time, TaskId)> {
-    let task = task.filter(|t| t.desired == Desired::Ready && !t.status.state.is_ended())?;
-    Some((task.start_after?, task.id))
+impl NodeEntry {
+    fn is_unused(&self) -> bool {
+        self.node.is_none() && self.tasks == 0
+    }
 }
 
 /// For snapshots.
 impl Tables {
     /// Every node id that is known, with [`node_tasks_index`](Self::node_tasks_index), by id: nodes, and what tasks name.
     pub(crate) fn known_nodes(&self) -> impl Iterator<Item = (NodeId, Index)> + '_ {
-        self.nodes.iter().map(|(id, entry)| (*id, entry.tasks_index))
+        self.node_handles.iter().map(|(id, _)| (*id, self.node_tasks_index(*id)))
     }
 
     /// Every service id that is known, with [`service_index`](Self::service_index), by id: services, and what tasks are of.
     pub(crate) fn known_services(&self) -> impl Iterator<Item = (ServiceId, Index)> + '_ {
-        self.services.iter().map(|(id, entry)| (*id, entry.index))
+        self.service_handles.iter().map(|(id, _)| (*id, self.service_index(*id)))
     }
 
     /// True for an id that [`known_nodes`](Self::known_nodes) has.
     pub(crate) fn knows_node(&self, id: NodeId) -> bool {
-        self.nodes.contains_key(&id)
+        self.node_handles.contains_key(&id)
     }
 
     /// True for an id that [`known_services`](Self::known_services) has.
     pub(crate) fn knows_service(&self, id: ServiceId) -> bool {
-        self.services.contains_key(&id)
+        self.service_handles.contains_key(&id)
     }
 
     /// Every revision, by id.
@@ -276,24 +195,30 @@ impl Tables {
 
     /// Keeps what is known under a node's id beside the node.
     pub(crate) fn know_node(&mut self, id: NodeId, tasks_index: Index) {
-        self.nodes.entry(id).or_default().tasks_index = tasks_index;
+        let handle = self.node_handle(id);
+        if let Some(entry) = self.nodes.get_mut(handle) {
+            entry.tasks_index = tasks_index;
+        }
     }
 
     /// Keeps what is known under a service's id beside the service.
     pub(crate) fn know_service(&mut self, id: ServiceId, index: Index, decisions: Vec<Decision>) {
-        let entry = self.services.entry(id).or_default();
-        entry.index = index;
-        entry.decisions = Arc::new(decisions);
+        let handle = self.service_handle(id);
+        if let Some(entry) = self.services.get_mut(handle) {
+            entry.index = index;
+            entry.decisions = Arc::new(decisions);
+        }
     }
 
     /// Something that is known although nothing refers to it, which `apply` never leaves behind.
     pub(crate) fn unused(&self) -> Option<String> {
         let revision =
             self.revisions.iter().find(|(_, e)| e.refs == 0).map(|(id, _)| format!("revision {id}"));
-        let service = |e: &ServiceEntry| e.service.is_none() && e.used.total() == 0;
-        let service = self.services.iter().find(|(_, e)| service(e)).map(|(id, _)| format!("service {id}"));
-        let node = |e: &NodeEntry| e.node.is_none() && e.tasks == 0;
-        let node = self.nodes.iter().find(|(_, e)| node(e)).map(|(id, _)| format!("node {id}"));
+        let unused = |handle: &u32| self.services.get(*handle).is_none_or(ServiceEntry::is_unused);
+        let service =
+            self.service_handles.iter().find(|(_, h)| unused(h)).map(|(id, _)| format!("service {id}"));
+        let unused = |handle: &u32| self.nodes.get(*handle).is_none_or(NodeEntry::is_unused);
+        let node = self.node_handles.iter().find(|(_, h)| unused(h)).map(|(id, _)| format!("node {id}"));
         revision.or(service).or(node)
     }
 

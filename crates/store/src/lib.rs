@@ -8,8 +8,11 @@ pub mod codec;
 mod derived;
 mod event;
 mod index;
+mod index_task;
+mod slab;
 mod slots;
 mod tables;
+mod tasks;
 
 pub use apply::Applied;
 pub use change::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId, Refused};

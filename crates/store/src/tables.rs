@@ -11,6 +11,7 @@ use model::{
 };
 
 use crate::derived::{NodeUse, ServiceUse};
+use crate::slab::Slab;
 
 /// A table, for [`Tables::table_index`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +37,9 @@ impl Table {
 }
 
 /// The replicated state of a cluster. A clone is a snapshot.
+///
+/// Nodes, services and tasks have a handle, a small number by which the indexes name them. An index that is read in the
+/// order of ids holds ids as well: what is read never depends on handles.
 #[derive(Clone, Debug)]
 pub struct Tables {
     /// The last applied entry.
@@ -49,26 +53,36 @@ pub struct Tables {
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) namespaces: OrdMap<NamespaceId, Arc<Namespace>>,
     pub(crate) namespace_names: OrdMap<Arc<str>, NamespaceId>,
-    pub(crate) nodes: OrdMap<NodeId, NodeEntry>,
     pub(crate) jobs: OrdMap<JobId, Arc<Job>>,
     pub(crate) job_names: OrdMap<(NamespaceId, Arc<str>), JobId>,
-    pub(crate) services: OrdMap<ServiceId, ServiceEntry>,
     pub(crate) service_names: OrdMap<(NamespaceId, Arc<str>), ServiceId>,
     pub(crate) job_services: OrdSet<(JobId, ServiceId)>,
     pub(crate) revisions: OrdMap<RevisionId, RevisionEntry>,
 
-    pub(crate) tasks: OrdMap<TaskId, Arc<Task>>,
-    pub(crate) by_slot: OrdSet<(ServiceId, Slot, Index, TaskId)>,
-    pub(crate) by_node: OrdSet<(NodeId, TaskId)>,
-    pub(crate) waiting: OrdSet<(ServiceId, RevisionId, Index, Slot, TaskId)>,
-    pub(crate) delayed: OrdSet<(Time, TaskId)>,
+    pub(crate) node_handles: OrdMap<NodeId, u32>,
+    pub(crate) nodes: Slab<NodeEntry>,
     /// Nodes that exist, by their active tasks.
     pub(crate) by_load: OrdSet<(u32, NodeId)>,
+
+    pub(crate) service_handles: OrdMap<ServiceId, u32>,
+    pub(crate) services: Slab<ServiceEntry>,
+
+    pub(crate) task_handles: OrdMap<TaskId, u32>,
+    pub(crate) tasks: Slab<TaskEntry>,
+    /// Tasks in numbered slots: service, slot, task.
+    pub(crate) by_number: OrdSet<(u32, u32, u32)>,
+    /// Tasks in the slots of nodes: service, slot, task.
+    pub(crate) by_node_slot: OrdSet<(u32, NodeId, u32)>,
+    /// Tasks that name a node: node, the task's id, task.
+    pub(crate) by_node: OrdSet<(u32, TaskId, u32)>,
+    pub(crate) waiting: OrdMap<(ServiceId, RevisionId), Waiting>,
+    pub(crate) delayed: OrdSet<(Time, TaskId)>,
 }
 
 /// What is known under a node's id. Outlives the node while tasks name it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeEntry {
+    pub(crate) id: NodeId,
     pub(crate) node: Option<Arc<Node>>,
     /// The last index at which the control plane changed or deleted a task of it.
     pub(crate) tasks_index: Index,
@@ -78,7 +92,7 @@ pub(crate) struct NodeEntry {
 }
 
 /// What is known under a service's id. Outlives the service while it has tasks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServiceEntry {
     pub(crate) service: Option<Arc<Service>>,
     /// The last index that changed it or one of its tasks.
@@ -86,6 +100,18 @@ pub(crate) struct ServiceEntry {
     pub(crate) used: Arc<ServiceUse>,
     pub(crate) decisions: Arc<Vec<Decision>>,
 }
+
+/// A task, and the handles of what it names.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskEntry {
+    pub(crate) task: Arc<Task>,
+    pub(crate) service: u32,
+    /// Its node, or [`NONE`](crate::slab::NONE).
+    pub(crate) node: u32,
+}
+
+/// The tasks of one service and revision that wait for a node: the index that made each, its slot, its handle. Never empty.
+pub(crate) type Waiting = OrdSet<(Index, Slot, u32)>;
 
 /// A revision and who refers to it: services (current and previous) and tasks, counted.
 #[derive(Clone, Debug)]
@@ -124,19 +150,23 @@ impl Tables {
             cluster: None,
             namespace_names: OrdMap::unit(Arc::clone(&default.name), default.id),
             namespaces: OrdMap::unit(default.id, Arc::new(default)),
-            nodes: OrdMap::new(),
             jobs: OrdMap::new(),
             job_names: OrdMap::new(),
-            services: OrdMap::new(),
             service_names: OrdMap::new(),
             job_services: OrdSet::new(),
             revisions: OrdMap::new(),
-            tasks: OrdMap::new(),
-            by_slot: OrdSet::new(),
-            by_node: OrdSet::new(),
-            waiting: OrdSet::new(),
-            delayed: OrdSet::new(),
+            node_handles: OrdMap::new(),
+            nodes: Slab::new(),
             by_load: OrdSet::new(),
+            service_handles: OrdMap::new(),
+            services: Slab::new(),
+            task_handles: OrdMap::new(),
+            tasks: Slab::new(),
+            by_number: OrdSet::new(),
+            by_node_slot: OrdSet::new(),
+            by_node: OrdSet::new(),
+            waiting: OrdMap::new(),
+            delayed: OrdSet::new(),
         }
     }
 
@@ -168,13 +198,13 @@ impl Tables {
     /// The last index at which the control plane changed or deleted a task of this node; 0 when the node is not
     /// known. Reports of the node's agent do not move it.
     pub fn node_tasks_index(&self, node: NodeId) -> Index {
-        self.nodes.get(&node).map_or(0, |entry| entry.tasks_index)
+        self.node_entry(node).map_or(0, |entry| entry.tasks_index)
     }
 
     /// The last index that changed the service or any of its tasks, deletions included. It outlives the service while
     /// tasks remain; 0 when neither is known.
     pub fn service_index(&self, service: ServiceId) -> Index {
-        self.services.get(&service).map_or(0, |entry| entry.index)
+        self.service_entry(service).map_or(0, |entry| entry.index)
     }
 
     /// The cluster object, once it is made.
@@ -199,18 +229,22 @@ impl Tables {
 
     /// A node.
     pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
-        self.nodes.get(&id)?.node.as_ref()
+        self.node_entry(id)?.node.as_ref()
+    }
+
+    fn node_entry(&self, id: NodeId) -> Option<&NodeEntry> {
+        self.nodes.get(*self.node_handles.get(&id)?)
     }
 
     /// Every node, by id.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.values().filter_map(|entry| entry.node.as_ref())
+        self.node_handles.values().filter_map(|handle| self.nodes.get(*handle)?.node.as_ref())
     }
 
     /// The nodes whose id is in a range, by id.
     pub fn nodes_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Node>> {
         let range = NodeId(*range.start())..=NodeId(*range.end());
-        self.nodes.range(range).filter_map(|(_, entry)| entry.node.as_ref())
+        self.node_handles.range(range).filter_map(|(_, handle)| self.nodes.get(*handle)?.node.as_ref())
     }
 
     /// The nodes that exist, by the number of tasks that hold a reservation there, then by id.
@@ -225,18 +259,21 @@ impl Tables {
 
     /// A node with what is held of it; one search for both.
     pub fn node_with_use(&self, id: NodeId) -> Option<(&Arc<Node>, &NodeUse)> {
-        let entry = self.nodes.get(&id)?;
+        let entry = self.node_entry(id)?;
         Some((entry.node.as_ref()?, &entry.used))
     }
 
     /// Every node with what is held of it, by id; much faster than a search for each.
     pub fn nodes_with_use(&self) -> impl Iterator<Item = (&Arc<Node>, &NodeUse)> {
-        self.nodes.values().filter_map(|entry| Some((entry.node.as_ref()?, &*entry.used)))
+        self.node_handles.values().filter_map(|handle| {
+            let entry = self.nodes.get(*handle)?;
+            Some((entry.node.as_ref()?, &*entry.used))
+        })
     }
 
     /// What is held of a node; nothing when it is unknown.
     pub fn node_use(&self, node: NodeId) -> &NodeUse {
-        self.nodes.get(&node).map_or_else(|| NodeUse::none(), |entry| &entry.used)
+        self.node_entry(node).map_or_else(|| NodeUse::none(), |entry| &entry.used)
     }
 
     /// A job.
@@ -261,12 +298,16 @@ impl Tables {
 
     /// A service.
     pub fn service(&self, id: ServiceId) -> Option<&Arc<Service>> {
-        self.services.get(&id)?.service.as_ref()
+        self.service_entry(id)?.service.as_ref()
+    }
+
+    fn service_entry(&self, id: ServiceId) -> Option<&ServiceEntry> {
+        self.services.get(*self.service_handles.get(&id)?)
     }
 
     /// Every service, by id.
     pub fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
-        self.services.values().filter_map(|entry| entry.service.as_ref())
+        self.service_handles.values().filter_map(|handle| self.services.get(*handle)?.service.as_ref())
     }
 
     /// The service with this name, without regard to case.
@@ -283,109 +324,32 @@ impl Tables {
     /// The services whose id is in a range, by id.
     pub fn services_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Service>> {
         let range = ServiceId(*range.start())..=ServiceId(*range.end());
-        self.services.range(range).filter_map(|(_, entry)| entry.service.as_ref())
+        self.service_handles
+            .range(range)
+            .filter_map(|(_, handle)| self.services.get(*handle)?.service.as_ref())
     }
 
     /// The ids of every service that has tasks, removed ones included, by id.
     pub fn services_with_tasks(&self) -> impl Iterator<Item = ServiceId> + '_ {
-        self.services.iter().filter(|(_, entry)| entry.used.total() > 0).map(|(id, _)| *id)
+        self.service_handles
+            .iter()
+            .filter(|(_, handle)| self.services.get(**handle).is_some_and(|e| e.used.total() > 0))
+            .map(|(id, _)| *id)
     }
 
     /// What a service has; nothing when it is unknown.
     pub fn service_use(&self, service: ServiceId) -> &ServiceUse {
-        self.services.get(&service).map_or_else(|| ServiceUse::none(), |entry| &entry.used)
+        self.service_entry(service).map_or_else(|| ServiceUse::none(), |entry| &entry.used)
     }
 
     /// The last decisions about a service, oldest first, at most
     /// [`limits::DECISIONS_KEPT`](model::limits::DECISIONS_KEPT).
     pub fn decisions(&self, service: ServiceId) -> impl Iterator<Item = &Decision> {
-        self.services.get(&service).into_iter().flat_map(|entry| entry.decisions.iter())
+        self.service_entry(service).into_iter().flat_map(|entry| entry.decisions.iter())
     }
 
     /// A revision.
     pub fn revision(&self, id: RevisionId) -> Option<&Arc<Revision>> {
         self.revisions.get(&id).map(|entry| &entry.revision)
     }
-
-    /// A task.
-    pub fn task(&self, id: TaskId) -> Option<&Arc<Task>> {
-        self.tasks.get(&id)
-    }
-
-    /// Every task, by id.
-    pub fn tasks(&self) -> impl Iterator<Item = &Arc<Task>> {
-        self.tasks.values()
-    }
-
-    /// The tasks whose id is in a range, by id.
-    pub fn tasks_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Task>> {
-        self.tasks.range(TaskId(*range.start())..=TaskId(*range.end())).map(|(_, task)| task)
-    }
-
-    /// The tasks of a service, by slot, then the oldest first (by the index that made them, then by id).
-    pub fn tasks_of_service(&self, service: ServiceId) -> impl Iterator<Item = &Arc<Task>> {
-        self.slot_range(service, Slot::Number(0), LAST_SLOT)
-    }
-
-    /// The tasks of a slot, the oldest first (by the index that made them, then by id).
-    pub fn tasks_of_slot(&self, service: ServiceId, slot: Slot) -> impl Iterator<Item = &Arc<Task>> {
-        self.slot_range(service, slot, slot)
-    }
-
-    /// The tasks of a service from a slot on, in the order of [`tasks_of_service`](Self::tasks_of_service).
-    pub fn tasks_from_slot(&self, service: ServiceId, from: Slot) -> impl Iterator<Item = &Arc<Task>> {
-        self.slot_range(service, from, LAST_SLOT)
-    }
-
-    fn slot_range(&self, service: ServiceId, from: Slot, to: Slot) -> impl Iterator<Item = &Arc<Task>> {
-        let last = TaskId(Id::from_u128(u128::MAX));
-        let range = (service, from, 0, TaskId::default())..=(service, to, Index::MAX, last);
-        self.by_slot.range(range).filter_map(|(_, _, _, id)| self.task(*id))
-    }
-
-    /// The tasks that name a node, by id: those that hold it, those that have ended there, and those that were made
-    /// for it and wait.
-    pub fn tasks_of_node(&self, node: NodeId) -> impl Iterator<Item = &Arc<Task>> {
-        let range = (node, TaskId::default())..=(node, TaskId(Id::from_u128(u128::MAX)));
-        self.by_node.range(range).filter_map(|(_, id)| self.task(*id))
-    }
-
-    /// The tasks that wait for a node ([`Task::waits_for_node`]), by service and revision, then the oldest first (by the
-    /// index that made them), then by slot and id.
-    pub fn tasks_waiting(&self) -> impl Iterator<Item = &Arc<Task>> {
-        self.waiting.iter().filter_map(|(_, _, _, _, id)| self.task(*id))
-    }
-
-    /// The groups of equal tasks that wait for a node, by service and revision, each with the index that made its oldest
-    /// task. Costs O(log tasks) a group, however many tasks it has.
-    pub fn waiting_groups(&self) -> impl Iterator<Item = (ServiceId, RevisionId, Index)> + '_ {
-        let mut next = self.waiting.get_min();
-        std::iter::from_fn(move || {
-            let (service, revision, created, ..) = *next?;
-            next = self.waiting.get_next(&(service, revision, Index::MAX, LAST_SLOT, LAST_TASK));
-            Some((service, revision, created))
-        })
-    }
-
-    /// The tasks of a service and a revision that wait for a node, the oldest first, then by slot and id.
-    pub fn tasks_waiting_of(
-        &self,
-        service: ServiceId,
-        revision: RevisionId,
-    ) -> impl Iterator<Item = &Arc<Task>> {
-        let first = (service, revision, 0, Slot::Number(0), TaskId::default());
-        let last = (service, revision, Index::MAX, LAST_SLOT, LAST_TASK);
-        self.waiting.range(first..=last).filter_map(|(_, _, _, _, id)| self.task(*id))
-    }
-
-    /// The tasks that are desired `Ready` until a moment and have not ended, the earliest moment first, then by id.
-    pub fn tasks_delayed(&self) -> impl Iterator<Item = (Time, TaskId)> + '_ {
-        self.delayed.iter().copied()
-    }
 }
-
-/// No slot is ordered after this one.
-const LAST_SLOT: Slot = Slot::Node(NodeId::from_u128(u128::MAX));
-
-/// No task is ordered after this one.
-const LAST_TASK: TaskId = TaskId::from_u128(u128::MAX);

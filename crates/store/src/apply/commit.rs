@@ -149,13 +149,15 @@ impl Tx<'_> {
     }
 
     fn move_service_index(&mut self, id: ServiceId) {
-        if let Some(entry) = self.tables.services.get_mut(&id) {
+        let handle = self.tables.service_handles.get(&id).copied();
+        if let Some(entry) = handle.and_then(|handle| self.tables.services.get_mut(handle)) {
             entry.index = self.version;
         }
     }
 
     fn move_node_index(&mut self, id: NodeId) {
-        if let Some(entry) = self.tables.nodes.get_mut(&id) {
+        let handle = self.tables.node_handles.get(&id).copied();
+        if let Some(entry) = handle.and_then(|handle| self.tables.nodes.get_mut(handle)) {
             entry.tasks_index = self.version;
         }
     }
@@ -169,7 +171,8 @@ impl Tx<'_> {
     }
 
     fn keep_decision(&mut self, id: ServiceId, decision: Decision) {
-        let Some(entry) = self.tables.services.get_mut(&id) else { return };
+        let handle = self.tables.service_handles.get(&id).copied();
+        let Some(entry) = handle.and_then(|handle| self.tables.services.get_mut(handle)) else { return };
         if entry.service.is_none() {
             return;
         }

@@ -1,0 +1,174 @@
+//! How tasks are written, with every index and derived table that follows from them. As in `index`, nothing is checked here, and
+//! whatever was done can be undone by the opposite, in any order.
+
+use std::sync::Arc;
+
+use model::{Desired, Slot, Task, TaskId, Time};
+
+use crate::ServiceUse;
+use crate::slab::NONE;
+use crate::tables::{Tables, TaskEntry};
+
+impl Tables {
+    /// Puts a task in place of whatever is under its id.
+    pub(crate) fn set_task(&mut self, id: TaskId, new: Option<Arc<Task>>) {
+        match (self.task_handles.get(&id).copied(), new) {
+            (None, None) => {}
+            (None, Some(new)) => self.insert_task(new),
+            (Some(handle), Some(new)) => self.replace_task(handle, new),
+            (Some(handle), None) => self.remove_task(handle),
+        }
+    }
+
+    /// A task under an id that nothing has.
+    pub(crate) fn insert_task(&mut self, task: Arc<Task>) {
+        let service = self.service_handle(task.service);
+        let node = task.node.map_or(NONE, |node| self.node_handle(node));
+        let handle = self.tasks.insert(TaskEntry { task: Arc::clone(&task), service, node });
+        self.task_handles.insert(task.id, handle);
+        match task.slot {
+            Slot::Number(n) => self.by_number.insert((service, n, handle)).is_some(),
+            Slot::Node(node) => self.by_node_slot.insert((service, node, handle)).is_some(),
+        };
+        self.hold_revision(task.revision);
+        self.name_node(node, &task, handle);
+        self.index_waits(None, Some(&task), handle);
+        if task.holds_reservation() {
+            self.reserve(node, &task, true);
+        }
+        let others = if task.fills_slot() { self.others_in_slot(service, &task) } else { 0 };
+        self.with_service_use(service, |used| used.count(&task, others));
+    }
+
+    /// The same task, changed. Its service, slot, revision and `created` never change.
+    pub(crate) fn replace_task(&mut self, handle: u32, new: Arc<Task>) {
+        let Some(entry) = self.tasks.get(handle) else { return };
+        let (service, was_on) = (entry.service, entry.node);
+        let node = if new.node == entry.task.node {
+            was_on
+        } else {
+            new.node.map_or(NONE, |node| self.node_handle(node))
+        };
+        let Some(entry) = self.tasks.get_mut(handle) else { return };
+        entry.node = node;
+        let old = std::mem::replace(&mut entry.task, Arc::clone(&new));
+        if was_on != node {
+            self.unname_node(was_on, &old, handle);
+            self.name_node(node, &new, handle);
+        }
+        self.index_waits(Some(&old), Some(&new), handle);
+        match (old.holds_reservation(), new.holds_reservation()) {
+            (false, true) => self.reserve(node, &new, true),
+            (true, false) => self.reserve(was_on, &old, false),
+            _ => {}
+        }
+        if old.fills_slot() == new.fills_slot() {
+            self.with_service_use(service, |used| used.recount(&old, &new));
+        } else {
+            let others = self.others_in_slot(service, &new);
+            self.with_service_use(service, |used| {
+                used.uncount(&old, others);
+                used.count(&new, others);
+            });
+        }
+    }
+
+    /// Forgets a task. What is known of its service and node stays; see `forget_service` and `forget_node`.
+    pub(crate) fn remove_task(&mut self, handle: u32) {
+        let Some(TaskEntry { task, service, node }) = self.tasks.remove(handle) else { return };
+        self.task_handles.remove(&task.id);
+        match task.slot {
+            Slot::Number(n) => self.by_number.remove(&(service, n, handle)).is_some(),
+            Slot::Node(node) => self.by_node_slot.remove(&(service, node, handle)).is_some(),
+        };
+        self.release_revision(task.revision);
+        self.unname_node(node, &task, handle);
+        self.index_waits(Some(&task), None, handle);
+        if task.holds_reservation() {
+            self.reserve(node, &task, false);
+        }
+        let others = if task.fills_slot() { self.others_in_slot(service, &task) } else { 0 };
+        self.with_service_use(service, |used| used.uncount(&task, others));
+    }
+
+    fn with_service_use(&mut self, service: u32, change: impl FnOnce(&mut ServiceUse)) {
+        if let Some(entry) = self.services.get_mut(service) {
+            change(Arc::make_mut(&mut entry.used));
+        }
+    }
+
+    /// A task begins to name a node.
+    fn name_node(&mut self, node: u32, task: &Task, handle: u32) {
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.tasks += 1;
+            self.by_node.insert((node, task.id, handle));
+        }
+    }
+
+    /// A task names a node no longer.
+    fn unname_node(&mut self, node: u32, task: &Task, handle: u32) {
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.tasks -= 1;
+            self.by_node.remove(&(node, task.id, handle));
+        }
+    }
+
+    /// Keeps the indexes of what waits for a node or for a moment.
+    fn index_waits(&mut self, old: Option<&Task>, new: Option<&Task>, handle: u32) {
+        let waits = |task: Option<&Task>| task.is_some_and(Task::waits_for_node);
+        match (waits(old), waits(new)) {
+            (false, true) => new.into_iter().for_each(|task| self.begin_to_wait(task, handle)),
+            (true, false) => old.into_iter().for_each(|task| self.cease_to_wait(task, handle)),
+            _ => {}
+        }
+        let (was, is) = (delayed_until(old), delayed_until(new));
+        if was != is {
+            if let Some(key) = was {
+                self.delayed.remove(&key);
+            }
+            if let Some(key) = is {
+                self.delayed.insert(key);
+            }
+        }
+    }
+
+    fn begin_to_wait(&mut self, task: &Task, handle: u32) {
+        let group = self.waiting.entry((task.service, task.revision)).or_default();
+        group.insert((task.created, task.slot, handle));
+    }
+
+    fn cease_to_wait(&mut self, task: &Task, handle: u32) {
+        let group = (task.service, task.revision);
+        let Some(waiting) = self.waiting.get_mut(&group) else { return };
+        waiting.remove(&(task.created, task.slot, handle));
+        if waiting.is_empty() {
+            self.waiting.remove(&group);
+        }
+    }
+
+    /// A task takes what it holds of its node, or gives it back. Node, ports and revision of a task that holds one never
+    /// change.
+    fn reserve(&mut self, node: u32, task: &Task, takes: bool) {
+        let reservation = self.revisions.get(&task.revision).map(|entry| Arc::clone(&entry.reservation));
+        let reservation = reservation.unwrap_or_default();
+        let Some(entry) = self.nodes.get_mut(node) else { return };
+        let before = entry.used.active();
+        let used = Arc::make_mut(&mut entry.used);
+        if takes {
+            used.take(task, &reservation);
+        } else {
+            used.give_back(task, &reservation);
+        }
+        if entry.node.is_some() {
+            let (id, after) = (entry.id, used.active());
+            self.by_load.remove(&(before, id));
+            self.by_load.insert((after, id));
+        }
+    }
+}
+
+/// When a task that waits for a moment shall run.
+fn delayed_until(task: Option<&Task>) -> Option<(Time, TaskId)> {
+    let task = task.filter(|t| t.desired == Desired::Ready && !t.status.state.is_ended())?;
+    Some((task.start_after?, task.id))
+}
