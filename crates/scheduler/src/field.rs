@@ -36,7 +36,7 @@ pub(crate) struct Seat<'v> {
     /// Counted resources promised by this pass.
     promised: BTreeMap<Arc<str>, i64>,
     /// Ports promised by this pass.
-    ports: Vec<(Protocol, u16, TaskId)>,
+    ports: BTreeMap<(Protocol, u16), TaskId>,
     /// The turn in which `taken` counts.
     turn: u32,
     /// Tasks of that turn's service that the pass has placed here.
@@ -66,7 +66,7 @@ impl<'v> Seat<'v> {
             free_memory: offer.memory.saturating_sub(used.reserved().memory),
             used,
             promised: BTreeMap::new(),
-            ports: Vec::new(),
+            ports: BTreeMap::new(),
             turn: 0,
             taken: 0,
             absent: None,
@@ -112,10 +112,12 @@ impl<'v> Seat<'v> {
     pub fn port_holder(&self, protocol: Protocol, port: u16) -> Option<TaskId> {
         let held = self.used.port_holder(protocol, port);
         let held = held.filter(|holder| self.absent.is_none_or(|absent| absent.id != *holder));
-        held.or_else(|| {
-            let promised = self.ports.iter().find(|(p, n, _)| *p == protocol && *n == port);
-            promised.map(|(_, _, task)| *task)
-        })
+        held.or_else(|| self.ports.get(&(protocol, port)).copied())
+    }
+
+    /// How many host ports are held or promised here, of both protocols.
+    pub fn port_count(&self) -> usize {
+        self.used.ports().count() + self.ports.len()
     }
 
     /// How many tasks of the service hold a reservation here, those placed by this turn of the pass included.
@@ -144,7 +146,7 @@ impl<'v> Seat<'v> {
         for (name, amount) in &need.reserve.generic {
             *self.promised.entry(Arc::clone(name)).or_default() += amount;
         }
-        self.ports.extend(ports.iter().map(|bound| (bound.protocol, bound.port, task)));
+        self.ports.extend(ports.iter().map(|bound| ((bound.protocol, bound.port), task)));
         self.recall(need.turn, self.taken_in(need.turn) + 1);
     }
 

@@ -23,11 +23,15 @@ fn is_published(ports: &[PortSpec], protocol: Protocol, port: u16) -> bool {
     ports.iter().any(|p| p.published == port && p.protocol == protocol)
 }
 
-/// True when at least `wanted` ports of the range are left on the node beside those that the spec publishes.
+/// True when at least `wanted` ports of the range are left on the node beside those that the spec publishes. They are only
+/// looked through one by one when the node holds nearly as many ports as the range has.
 pub(crate) fn are_left(seat: &Seat, ports: &[PortSpec], protocol: Protocol, wanted: u32) -> bool {
+    if wanted == 0 || seat.port_count() + ports.len() <= RANGE as usize {
+        return true;
+    }
     let left =
         |port: &u16| seat.port_holder(protocol, *port).is_none() && !is_published(ports, protocol, *port);
-    wanted == 0 || from(0).filter(left).take(wanted as usize).count() == wanted as usize
+    from(0).filter(left).take(wanted as usize).count() == wanted as usize
 }
 
 /// The host ports of a task on this node, in the order of the spec; `None` when an open one finds none left, which
