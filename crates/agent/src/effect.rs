@@ -88,11 +88,12 @@ pub enum DriverEvent {
         /// What could not be done as asked, in sentences.
         notes: Vec<Arc<str>>,
     },
-    /// It could not be started, and does not run.
+    /// It could not be started.
     StartFailed {
         /// Why, for people.
         message: Arc<str>,
-        /// True when the reason may go by itself: it is tried again.
+        /// False when it does not run and never will. True when the reason may go by itself, or when it is not certain that it does not run:
+        /// after a while the driver is asked what became of it, and then to start it again.
         retryable: bool,
     },
     /// It had been started before, and still runs.

@@ -46,6 +46,8 @@ pub(crate) struct Program {
     pub(crate) retry_at: Option<Time>,
     /// How often the driver failed in a row.
     pub(crate) failures: u32,
+    /// Nobody knows whether it runs, and it is given up: the driver removes whatever there is, and then it has ended so.
+    pub(crate) doomed: Option<Ending>,
     /// What keeps it from running now, for the message of the task.
     pub(crate) trouble: Option<Arc<str>>,
 }
@@ -90,7 +92,7 @@ impl Program {
 
     /// A program as it was kept on disk.
     pub(crate) fn restored(kept: ProgramRecord, phase: Phase) -> Self {
-        Self { kept, phase, run: 0, stop: None, retry_at: None, failures: 0, trouble: None }
+        Self { kept, phase, run: 0, stop: None, retry_at: None, failures: 0, doomed: None, trouble: None }
     }
 
     /// How far it has come.
@@ -123,21 +125,19 @@ impl Program {
         [self.retry_at, restart, kill].into_iter().flatten().filter(|at| *at > now).min()
     }
 
-    /// It is told to start.
+    /// It is told to start. That it was to be restarted is known until it runs.
     pub(crate) fn start(&mut self) {
         self.run += 1;
         self.phase = Phase::Starting;
-        self.kept.restart_at = None;
         self.retry_at = None;
     }
 
     /// It shall end before the driver has anything of it, or between two runs.
     pub(crate) fn write_off(&mut self) {
-        let between_runs = self.kept.restart_at.take().is_some() || self.failures > 0;
+        let between_runs = self.kept.restart_at.take().is_some();
         self.end_for_good(if between_runs { Ending::Stopped } else { Ending::Unstarted });
         if self.phase == Phase::Idle {
-            // After a failed start the driver may still hold a part of it.
-            self.phase = if self.failures > 0 { Phase::Ended } else { Phase::Gone };
+            self.phase = Phase::Gone;
         }
         self.retry_at = None;
         self.failures = 0;
@@ -223,12 +223,20 @@ impl Program {
         Change::Report
     }
 
-    /// It was not started. A reason that may go by itself is waited out for a while; any other ends the program, without restarts in place:
-    /// what cannot be started now cannot be started again.
+    /// It was not started, for good: that ends the program, without restarts in place, for what cannot be started now cannot be started again. Or perhaps
+    /// only for now, or nobody is sure: the driver is asked what became of it before it is started again. After many such tries it is given up.
     fn start_failed(&mut self, message: &Arc<str>, retryable: bool, around: Around<'_>) -> Change {
-        if retryable && !around.ends_on_request && self.failures + 1 < START_TRIES {
-            self.phase = Phase::Idle;
-            return self.failed(around.now, "it could not be started yet", message);
+        if retryable {
+            self.phase = Phase::Unknown;
+            let change = self.failed(around.now, "it could not be started yet", message);
+            if around.ends_on_request {
+                self.retry_at = None;
+            } else if self.failures >= START_TRIES {
+                self.retry_at = None;
+                self.doomed = Some(Ending::Failed);
+                self.trouble = Some(clip(message));
+            }
+            return change;
         }
         self.phase = Phase::Ended;
         self.kept.status.ended_at = around.now;
@@ -261,21 +269,20 @@ impl Program {
             let message = "what the node knew of it is lost".into();
             return self.ended(&Exit { message, at: around.now, ..Exit::default() }, around);
         }
+        // The driver has answered, but that says nothing of the starts that failed before: their count and their reason stay.
         self.phase = Phase::Idle;
-        self.failures = 0;
         self.retry_at = None;
-        self.trouble = None;
         Change::Report
     }
 
     fn removed(&mut self) -> Change {
-        let discarded = self.phase == Phase::Discarding;
-        self.failures = 0;
         self.retry_at = None;
-        if discarded && self.kept.ending.is_none() {
+        self.failures = 0;
+        if self.phase == Phase::Discarding {
             self.phase = Phase::Gone;
             self.kept.restart_at = None;
-            self.end_for_good(Ending::Stopped);
+            let ending = self.doomed.take().unwrap_or(Ending::Stopped);
+            self.end_for_good(ending);
             return Change::Record;
         }
         let again = self.kept.restart_at.is_some() && self.kept.ending.is_none();

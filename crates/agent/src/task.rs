@@ -220,7 +220,10 @@ impl Task {
             && !ending
             && match self.disk.stage {
                 Stage::New => self.disk.trouble.is_some(),
-                Stage::Kept => self.state.is_ended() || self.programs.iter().all(Program::is_settled),
+                Stage::Kept => {
+                    // After a restart of the daemon: not before it is known how far it has come.
+                    self.state >= TaskState::Starting || self.programs.iter().all(Program::is_settled)
+                }
                 Stage::Dropping => false,
                 Stage::Nothing => true,
             }
@@ -231,9 +234,12 @@ impl Task {
     pub(crate) fn is_urgent(&self) -> bool {
         let waits = self.state == TaskState::Ready && self.desired == Desired::Ready;
         let stays = self.state >= TaskState::Running || waits;
+        let message = self.message();
         match &self.mark.said {
-            None => stays || self.message().is_some(),
-            Some((state, message)) => stays && *state != self.state || message.as_ref() != self.message(),
+            None => stays || message.is_some(),
+            Some((state, said)) => {
+                stays && *state != self.state || message.is_some() && said.as_ref() != message
+            }
         }
     }
 

@@ -133,9 +133,36 @@ fn a_stop_while_a_start_fails_ends_it() {
     desk.persisted("t1");
     desk.assign(vec![wanted(plain("t1"), Desired::Shutdown)]);
     desk.persisted("t1");
-    assert_eq!(desk.start_failed("t1/main", "busy", true), ["persist t1 shutdown/shutdown"]);
+    assert_eq!(desk.start_failed("t1/main", "busy", false), ["persist t1 shutdown/shutdown"]);
     assert_eq!(desk.persisted("t1")[0], "remove t1/main");
     assert_eq!(desk.state("t1"), Some(TaskState::Shutdown));
+}
+
+#[test]
+fn a_program_that_may_have_started_is_removed_before_its_end_is_told() {
+    let mut desk = Desk::open();
+    desk.assign(vec![update(plain("t1"))]);
+    desk.persisted("t1");
+    desk.assign(vec![wanted(plain("t1"), Desired::Shutdown)]);
+    desk.persisted("t1");
+    let why = "the supervisor did not answer within 10 s";
+    assert_eq!(desk.start_failed("t1/main", why, true)[0], "attach t1/main");
+    let why = DriverEvent::AttachFailed { message: why.into() };
+    assert_eq!(desk.driver("t1/main", why), ["remove t1/main"]);
+    let failed = || DriverEvent::RemoveFailed { message: "busy".into() };
+    assert_eq!(desk.driver("t1/main", failed()), NOTHING, "not at once again");
+    assert_eq!(desk.pass(SECOND).last().map(String::as_str), Some("remove t1/main"));
+    assert_eq!(desk.removed("t1/main"), ["persist t1 shutdown/shutdown"]);
+    assert_eq!(desk.persisted("t1"), ["report 2: t1 shutdown"]);
+
+    // It did start: it is found, and ended as any other.
+    let mut desk = Desk::open();
+    desk.assign(vec![update(plain("t1"))]);
+    desk.persisted("t1");
+    desk.start_failed("t1/main", "no answer", true);
+    desk.pass(SECOND);
+    desk.attached("t1/main", 42);
+    assert_eq!((desk.state("t1"), desk.message("t1")), (Some(TaskState::Running), String::new()));
 }
 
 #[test]
@@ -194,7 +221,8 @@ fn a_start_that_may_succeed_later_is_tried_again_and_says_why_it_waits() {
     desk.persisted("t1");
     let first = desk.start_failed("t1/main", "no pids left", true);
     assert_eq!(first, ["report 1: t1 starting (it could not be started yet: no pids left)"]);
-    assert_eq!(desk.pass(SECOND), ["start t1/main"]);
+    assert_eq!(desk.pass(SECOND), ["attach t1/main"]);
+    assert_eq!(desk.driver("t1/main", DriverEvent::Never), ["start t1/main"]);
     desk.started("t1/main", 42);
     assert_eq!(desk.pass(SECOND).len(), 0, "said at once");
     assert_eq!(desk.last_report().1, "report 2: t1 running");
@@ -204,9 +232,14 @@ fn a_start_that_may_succeed_later_is_tried_again_and_says_why_it_waits() {
     desk.persisted("t1");
     for _ in 1..agent::limits::START_TRIES {
         desk.start_failed("t1/main", "no pids left", true);
-        assert!(desk.pass(SECOND).contains(&"start t1/main".to_owned()));
+        desk.pass(SECOND);
+        assert!(desk.driver("t1/main", DriverEvent::Never).contains(&"start t1/main".to_owned()));
     }
-    assert_eq!(desk.start_failed("t1/main", "no pids left", true), ["persist t1 failed/running"]);
+    assert_eq!(desk.start_failed("t1/main", "no pids left", true)[0], "remove t1/main");
+    assert_eq!(desk.removed("t1/main"), ["persist t1 failed/running"]);
+    desk.pass(SECOND);
+    desk.persisted("t1");
+    assert!(desk.last_report().1.ends_with("t1 failed (no pids left)"), "{:?}", desk.last_report());
 }
 
 #[test]

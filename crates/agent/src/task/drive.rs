@@ -61,16 +61,32 @@ impl Task {
         self.save(now, out);
     }
 
-    /// Asks the drivers what became of programs that an earlier daemon may have started.
+    /// Asks the drivers what became of programs that an earlier daemon may have started, or to remove those that are given up.
     fn attach(&mut self, now: Time, out: &mut Vec<Effect>) {
         for place in 0..self.programs.len() {
             let program = &mut self.programs[place];
-            if program.phase == Phase::Unknown && program.retry_at.is_none_or(|at| at <= now) {
-                program.run += 1;
-                program.phase = Phase::Attaching;
-                program.retry_at = None;
-                out.push(Effect::Attach(self.program_ref(place)));
+            if program.phase != Phase::Unknown || program.retry_at.is_some_and(|at| at > now) {
+                continue;
             }
+            if program.doomed.is_some() {
+                self.discard(place, out);
+                continue;
+            }
+            program.run += 1;
+            program.phase = Phase::Attaching;
+            program.retry_at = None;
+            out.push(Effect::Attach(self.program_ref(place)));
+        }
+    }
+
+    /// Has a program removed of which nobody knows whether it runs: the driver kills what there is. The reason is on disk first, so that
+    /// no later daemon starts what is no longer wanted.
+    fn discard(&mut self, place: usize, out: &mut Vec<Effect>) {
+        if self.disk.is_saved() {
+            let program = &mut self.programs[place];
+            program.phase = Phase::Discarding;
+            program.retry_at = None;
+            out.push(Effect::Remove(self.program_ref(place)));
         }
     }
 
@@ -161,7 +177,6 @@ impl Task {
 
     /// Ends a program; true if others may now go on.
     fn end(&mut self, place: usize, now: Time, out: &mut Vec<Effect>) -> bool {
-        let saved = self.disk.is_saved();
         let program = &mut self.programs[place];
         match program.phase {
             _ if program.kept.ending.is_some() => false,
@@ -171,11 +186,10 @@ impl Task {
                 self.mark.changed += 1;
                 true
             }
-            Phase::Unknown if program.failures > 0 && saved => {
-                // Nobody knows what became of it, and it shall end: the driver kills what there is.
-                program.phase = Phase::Discarding;
+            Phase::Unknown if program.failures > 0 && program.doomed.is_none() => {
+                program.doomed = Some(Ending::Stopped);
                 program.retry_at = None;
-                out.push(Effect::Remove(self.program_ref(place)));
+                self.discard(place, out);
                 false
             }
             Phase::Running => {

@@ -35,6 +35,15 @@ enum End {
     Lost,
 }
 
+impl End {
+    fn event(&self, now: Time) -> DriverEvent {
+        match self {
+            Self::Seen(exit) => DriverEvent::Exited(exit.clone()),
+            Self::Lost => DriverEvent::Lost { message: "the supervisor was lost".into(), at: now },
+        }
+    }
+}
+
 /// Something on its way: to be done, or to be told to the agent.
 #[derive(Debug)]
 enum Pending {
@@ -68,8 +77,8 @@ pub struct World {
     puzzling: BTreeSet<Name>,
     /// Tasks whose directory is being deleted.
     dropping: BTreeSet<TaskRef>,
-    /// The next thing that is done fails.
-    spoil: bool,
+    /// So many of the next things that are done fail.
+    spoil: usize,
     pub stopped: bool,
     stopping: bool,
 }
@@ -91,7 +100,7 @@ impl World {
             tasks: 0,
             puzzling: BTreeSet::new(),
             dropping: BTreeSet::new(),
-            spoil: false,
+            spoil: 0,
             stopped: false,
             stopping: false,
         };
@@ -112,8 +121,8 @@ impl World {
             27 if pick.is_multiple_of(2) => self.remove(pick),
             28 => self.exit_one(pick),
             29 if pick.is_multiple_of(2) => self.lose_one(pick),
-            30 => self.spoil = true,
-            31..=34 => self.advance(Span::from_millis(1 << (pick % 14))),
+            30 => self.spoil = 1 + pick % 4,
+            31..=34 => self.advance(Span(Span::from_millis(1 << (pick % 14)).0 + 1)),
             35 if pick.is_multiple_of(2) => self.disconnect(),
             36 if pick.is_multiple_of(2) => self.crash(pick),
             37 => {
@@ -130,7 +139,7 @@ impl World {
 
     /// Nothing goes wrong any more, nobody wants anything new, and ten minutes pass.
     pub fn quiet(&mut self) {
-        self.spoil = false;
+        self.spoil = 0;
         let end = self.now + Span::from_secs(600);
         while self.now < end {
             let mut moved = true;
@@ -320,7 +329,8 @@ impl World {
     }
 
     fn carry_out(&mut self, effect: Effect) {
-        let spoilt = std::mem::take(&mut self.spoil);
+        let spoilt = self.spoil > 0;
+        self.spoil = self.spoil.saturating_sub(1);
         match effect {
             Effect::Persist(record) => {
                 let task = record.task().clone();
@@ -363,13 +373,10 @@ impl World {
 
     fn start(&mut self, launch: Launch, spoilt: bool) {
         let name = name_of(&launch.program);
-        assert!(
-            !self.driver.contains_key(&name),
-            "{name:?} is started a second time: {:?}",
-            self.driver[&name]
-        );
-        if spoilt {
-            let retryable = self.now.0 % 3 != 0;
+        let trace = self.driver.get(&name);
+        assert!(trace.is_none(), "{name:?} is started a second time: {trace:?}");
+        let (retryable, starts) = (self.now.0 % 3 != 0, self.now.0 % 2 != 0);
+        if spoilt && !(retryable && starts) {
             self.speak(launch.program, DriverEvent::StartFailed { message: "busy".into(), retryable });
             return;
         }
@@ -377,10 +384,15 @@ impl World {
             started_at: self.now,
             end: None,
             stopping: false,
-            watcher: Some(launch.program.clone()),
+            watcher: (!spoilt).then(|| launch.program.clone()),
             lifecycle: launch.spec().lifecycle,
         };
-        self.driver.insert(name, trace);
+        self.driver.insert(name.clone(), trace);
+        if spoilt {
+            self.puzzling.insert(name);
+            self.speak(launch.program, DriverEvent::StartFailed { message: "no answer".into(), retryable });
+            return;
+        }
         let at = self.now;
         self.speak(launch.program, DriverEvent::Started { pid: 1, at, notes: vec![] });
     }
@@ -400,8 +412,7 @@ impl World {
                     trace.watcher = Some(program.clone());
                     DriverEvent::Attached { pid: 1, at: trace.started_at, notes: vec![] }
                 }
-                Some(End::Seen(exit)) => DriverEvent::Exited(exit.clone()),
-                Some(End::Lost) => DriverEvent::Lost { message: "the supervisor was lost".into(), at },
+                Some(end) => end.event(at),
             },
         };
         self.speak(program, event);
