@@ -4,7 +4,7 @@
 //! that they don't know, by name. Times are RFC 3339 texts in UTC, durations are texts as Go writes them (`1m30s`), sizes are
 //! whole bytes, ids have 25 characters.
 
-mod common;
+mod answer;
 mod event;
 mod node;
 mod quantity;
@@ -14,7 +14,7 @@ mod stack;
 mod task;
 mod why;
 
-pub use common::{ErrorBody, Health, Info, List, Problem, Written};
+pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
 pub use event::{Event, LogItem};
 pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
 pub use quantity::{Cpus, Duration, Quantity, Size};

@@ -1,4 +1,4 @@
-//! What many answers share.
+//! What many answers share: lists, writes, refusals, and what a daemon says of itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
