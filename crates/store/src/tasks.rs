@@ -16,6 +16,16 @@ impl Tables {
         self.task_at(*self.task_handles.get(&id)?)
     }
 
+    pub(crate) fn task_handle(&self, id: TaskId) -> Option<u32> {
+        self.task_handles.get(&id).copied()
+    }
+
+    /// A task with its handle.
+    pub(crate) fn find_task(&self, id: TaskId) -> Option<(u32, &Task)> {
+        let handle = self.task_handle(id)?;
+        Some((handle, self.task_at(handle)?))
+    }
+
     pub(crate) fn task_at(&self, handle: u32) -> Option<&Arc<Task>> {
         self.tasks.get(handle).map(|entry| &entry.task)
     }
@@ -49,6 +59,17 @@ impl Tables {
             Slot::Number(_) => None,
         };
         numbered.into_iter().flatten().chain(on_node.into_iter().flatten())
+    }
+
+    /// The tasks of this slot and of every one after it in the order of slots (numbers first, then nodes), each slot's oldest
+    /// first.
+    pub fn tasks_from_slot(&self, service: ServiceId, slot: Slot) -> impl Iterator<Item = &Arc<Task>> {
+        let of = self.service_handles.get(&service).copied().unwrap_or(NONE);
+        let (numbered, first) = match slot {
+            Slot::Number(n) => (Some(self.numbered(of, n..=u32::MAX)), FIRST_NODE),
+            Slot::Node(node) => (None, node),
+        };
+        numbered.into_iter().flatten().chain(self.on_nodes(of, first..=LAST_NODE))
     }
 
     fn numbered(&self, service: u32, slots: RangeInclusive<u32>) -> impl Iterator<Item = &Arc<Task>> {
