@@ -112,6 +112,14 @@ fn placements_guard_the_tasks_and_the_nodes_once() {
     }
     assert_eq!(set.guards.len(), 5);
 
+    // Each set stands alone, so each names the nodes it uses.
+    let small = schedule(&w.tables, &Limits { set: 2, ..Limits::default() });
+    let nodes = small
+        .sets
+        .iter()
+        .map(|set| set.guards.iter().filter(|guard| matches!(guard.object, ObjectId::Node(_))).count());
+    assert_eq!(nodes.collect::<Vec<_>>(), [2, 1]);
+
     // A decision about a node that was drained meanwhile is refused.
     w.set_availability(2, Availability::Drain);
     let applied = w.entry(decided.sets);

@@ -33,6 +33,17 @@ fn open_ports_come_from_the_range_and_differ_on_a_node() {
 }
 
 #[test]
+fn the_ports_of_one_task_differ() {
+    let mut w = World::new([node(1)]);
+    w.service(1, (0..limits::PORTS).fold(light(), |spec, _| open(spec)));
+    let tasks = w.tasks(1, 50);
+    w.settle();
+    let all: BTreeSet<u16> =
+        tasks.iter().flat_map(|task| w.task(*task).ports.iter().map(|bound| bound.port)).collect();
+    assert_eq!(all.len(), 50 * limits::PORTS);
+}
+
+#[test]
 fn the_choice_is_the_same_each_time() {
     let chosen = || {
         let mut w = World::new([node(1)]);

@@ -60,7 +60,7 @@ fn plain(tables: &Tables) -> BTreeMap<TaskId, NodeId> {
         )
     };
     let mut ordered: Vec<_> = waiting.iter().map(|task| (turn(task), *task)).collect();
-    ordered.sort_by(|a, b| a.0.cmp(&b.0));
+    ordered.sort_by_key(|(turn, _)| *turn);
     waiting = ordered.into_iter().map(|(_, task)| task).collect();
     let mut placed = BTreeMap::new();
     for task in waiting {
