@@ -46,18 +46,16 @@ impl Tables {
         debug_assert_eq!(self.speculated, 0, "the log is applied to committed tables only");
         let time = self.time.max(entry.time);
         let mut applied = Applied { index, time, ..Applied::default() };
+        let mut journal = Journal::default();
         for set in &entry.sets {
-            let mut tx = Tx { tables: self, version: index, time, journal: Journal::default() };
-            match tx.run(set) {
-                Ok(()) => {
-                    tx.commit(Some(&mut applied.events));
-                    applied.results.push(Ok(()));
-                }
-                Err(refused) => {
-                    tx.undo();
-                    applied.results.push(Err(refused));
-                }
+            let mut tx = Tx { tables: self, version: index, time, journal: &mut journal };
+            let result = tx.run(set);
+            match &result {
+                Ok(()) => tx.commit(Some(&mut applied.events)),
+                Err(_) => tx.undo(),
             }
+            applied.results.push(result);
+            journal.clear();
         }
         self.index = index;
         self.time = time;
@@ -72,18 +70,17 @@ impl Tables {
     pub fn speculate(&mut self, set: &ChangeSet, now: Time) -> Result<(), Refused> {
         let version = SPECULATED + self.speculated;
         let time = self.time.max(now);
-        let mut tx = Tx { tables: self, version, time, journal: Journal::default() };
-        match tx.run(set) {
+        let mut journal = Journal::default();
+        let mut tx = Tx { tables: self, version, time, journal: &mut journal };
+        let result = tx.run(set);
+        match &result {
             Ok(()) => {
                 tx.commit(None);
                 self.speculated += 1;
-                Ok(())
             }
-            Err(refused) => {
-                tx.undo();
-                Err(refused)
-            }
+            Err(_) => tx.undo(),
         }
+        result
     }
 
     /// The version of an object; 0 when there is none.
@@ -107,7 +104,7 @@ struct Tx<'a> {
     /// What everything it touches gets as its version.
     version: Version,
     time: Time,
-    journal: Journal,
+    journal: &'a mut Journal,
 }
 
 impl Tx<'_> {

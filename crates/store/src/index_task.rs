@@ -14,14 +14,20 @@ impl Tables {
     pub(crate) fn set_task(&mut self, id: TaskId, new: Option<Arc<Task>>) {
         match (self.task_handles.get(&id).copied(), new) {
             (None, None) => {}
-            (None, Some(new)) => self.insert_task(new),
-            (Some(handle), Some(new)) => self.replace_task(handle, new),
-            (Some(handle), None) => self.remove_task(handle),
+            (None, Some(new)) => {
+                self.insert_task(new);
+            }
+            (Some(handle), Some(new)) => {
+                self.replace_task(handle, new);
+            }
+            (Some(handle), None) => {
+                self.remove_task(handle);
+            }
         }
     }
 
-    /// A task under an id that nothing has.
-    pub(crate) fn insert_task(&mut self, task: Arc<Task>) {
+    /// A task under an id that nothing has; answers its handle.
+    pub(crate) fn insert_task(&mut self, task: Arc<Task>) -> u32 {
         let service = self.service_handle(task.service);
         let node = task.node.map_or(NONE, |node| self.node_handle(node));
         let handle = self.tasks.insert(TaskEntry { task: Arc::clone(&task), service, node });
@@ -38,18 +44,19 @@ impl Tables {
         }
         let others = if task.fills_slot() { self.others_in_slot(service, &task) } else { 0 };
         self.with_service_use(service, |used| used.count(&task, others));
+        handle
     }
 
-    /// The same task, changed. Its service, slot, revision and `created` never change.
-    pub(crate) fn replace_task(&mut self, handle: u32, new: Arc<Task>) {
-        let Some(entry) = self.tasks.get(handle) else { return };
+    /// The same task, changed; answers what it was. Its service, slot, revision and `created` never change.
+    pub(crate) fn replace_task(&mut self, handle: u32, new: Arc<Task>) -> Option<Arc<Task>> {
+        let entry = self.tasks.get(handle)?;
         let (service, was_on) = (entry.service, entry.node);
         let node = if new.node == entry.task.node {
             was_on
         } else {
             new.node.map_or(NONE, |node| self.node_handle(node))
         };
-        let Some(entry) = self.tasks.get_mut(handle) else { return };
+        let entry = self.tasks.get_mut(handle)?;
         entry.node = node;
         let old = std::mem::replace(&mut entry.task, Arc::clone(&new));
         if was_on != node {
@@ -71,11 +78,13 @@ impl Tables {
                 used.count(&new, others);
             });
         }
+        Some(old)
     }
 
-    /// Forgets a task. What is known of its service and node stays; see `forget_service` and `forget_node`.
-    pub(crate) fn remove_task(&mut self, handle: u32) {
-        let Some(TaskEntry { task, service, node }) = self.tasks.remove(handle) else { return };
+    /// Forgets a task; answers what it was. What is known of its service and node stays; see `forget_service` and
+    /// `forget_node`.
+    pub(crate) fn remove_task(&mut self, handle: u32) -> Option<Arc<Task>> {
+        let TaskEntry { task, service, node } = self.tasks.remove(handle)?;
         self.task_handles.remove(&task.id);
         match task.slot {
             Slot::Number(n) => self.by_number.remove(&(service, n, handle)).is_some(),
@@ -89,6 +98,7 @@ impl Tables {
         }
         let others = if task.fills_slot() { self.others_in_slot(service, &task) } else { 0 };
         self.with_service_use(service, |used| used.uncount(&task, others));
+        Some(task)
     }
 
     fn with_service_use(&mut self, service: u32, change: impl FnOnce(&mut ServiceUse)) {

@@ -273,7 +273,10 @@ impl Tables {
 
     /// What is held of a node; nothing when it is unknown.
     pub fn node_use(&self, node: NodeId) -> &NodeUse {
-        self.node_entry(node).map_or_else(|| NodeUse::none(), |entry| &entry.used)
+        match self.node_entry(node) {
+            Some(entry) => &entry.used,
+            None => NodeUse::none(),
+        }
     }
 
     /// A job.
@@ -339,7 +342,10 @@ impl Tables {
 
     /// What a service has; nothing when it is unknown.
     pub fn service_use(&self, service: ServiceId) -> &ServiceUse {
-        self.service_entry(service).map_or_else(|| ServiceUse::none(), |entry| &entry.used)
+        match self.service_entry(service) {
+            Some(entry) => &entry.used,
+            None => ServiceUse::none(),
+        }
     }
 
     /// The last decisions about a service, oldest first, at most

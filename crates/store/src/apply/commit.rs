@@ -19,8 +19,8 @@ impl Tx<'_> {
     }
 
     /// Puts everything back.
-    pub(super) fn undo(self) {
-        for before in self.journal.touched.into_iter().rev() {
+    pub(super) fn undo(&mut self) {
+        while let Some(before) = self.journal.touched.pop() {
             match before {
                 Before::Cluster(old) => self.tables.set_cluster(old),
                 Before::Namespace(id, old) => self.tables.set_namespace(id, old),
@@ -33,7 +33,7 @@ impl Tx<'_> {
                     self.tables.set_service(id, old);
                     self.tables.forget_service(id);
                 }
-                Before::Task(id, old) => {
+                Before::Task(id, _, old) => {
                     let now = self.tables.task(id).cloned();
                     self.tables.set_task(id, old);
                     if let Some(task) = now {
@@ -45,14 +45,15 @@ impl Tx<'_> {
                 }
             }
         }
-        for id in self.journal.made {
+        while let Some(id) = self.journal.made.pop() {
             self.tables.remove_revision(id);
         }
     }
 
     /// Makes it final: keeps decisions, drops what nothing refers to, moves indexes, and says what happened.
-    pub(super) fn commit(mut self, mut events: Option<&mut Vec<Event>>) {
-        for before in std::mem::take(&mut self.journal.touched) {
+    pub(super) fn commit(&mut self, mut events: Option<&mut Vec<Event>>) {
+        let mut touched = std::mem::take(&mut self.journal.touched);
+        for before in touched.drain(..) {
             if let Some((action, object)) = self.settle(before)
                 && let Some(events) = events.as_deref_mut()
             {
@@ -61,10 +62,11 @@ impl Tx<'_> {
                 events.push(Event { id, at: self.time, action, object });
             }
         }
+        self.journal.touched = touched;
         for (service, decision) in std::mem::take(&mut self.journal.decisions) {
             self.keep_decision(service, decision);
         }
-        for id in std::mem::take(&mut self.journal.released) {
+        while let Some(id) = self.journal.released.pop() {
             if self.tables.revisions.get(&id).is_some_and(|entry| entry.refs == 0) {
                 self.tables.remove_revision(id);
             }
@@ -100,33 +102,42 @@ impl Tx<'_> {
                 self.tables.forget_service(id);
                 event
             }
-            Before::Task(id, old) => self.settle_task(id, old),
+            Before::Task(id, handle, old) => self.settle_task(id, handle, old),
         }
     }
 
-    fn settle_task(&mut self, id: TaskId, old: Option<Arc<Task>>) -> Option<(Action, Object)> {
-        let new = self.tables.task(id).cloned();
-        let directed = new.as_ref().is_none_or(|task| task.directed == self.version);
-        let nodes = [old.as_ref().and_then(|t| t.node), new.as_ref().and_then(|t| t.node)];
-        let service = old.as_ref().or(new.as_ref()).map(|t| t.service);
-        let event = self.happened(Table::Tasks, old, new, Object::Task);
-        if event.is_some() {
-            if let Some(service) = service {
-                self.move_service_index(service);
-            }
-            for node in nodes.into_iter().flatten() {
-                if directed {
-                    self.move_node_index(node);
-                }
-            }
-        }
-        if let Some(service) = service {
+    fn settle_task(&mut self, id: TaskId, handle: u32, old: Option<Arc<Task>>) -> Option<(Action, Object)> {
+        let Some((new, service, node)) = self.task_now(id, handle) else {
+            // It is gone: its service and node may be unknown from now on.
+            let (service, node) = old.as_ref().map(|task| (task.service, task.node))?;
+            let event = self.happened(Table::Tasks, old, None, Object::Task);
+            self.move_service_index(service);
             self.tables.forget_service(service);
+            if let Some(node) = node {
+                self.move_node_index(node);
+                self.tables.forget_node(node);
+            }
+            return event;
+        };
+        let directed = new.directed == self.version;
+        let event = self.happened(Table::Tasks, old, Some(new), Object::Task)?;
+        if let Some(entry) = self.tables.services.get_mut(service) {
+            entry.index = self.version;
         }
-        for node in nodes.into_iter().flatten() {
-            self.tables.forget_node(node);
+        if directed && let Some(entry) = self.tables.nodes.get_mut(node) {
+            entry.tasks_index = self.version;
         }
-        event
+        Some(event)
+    }
+
+    /// A touched task as it now is, with the handles of its service and node.
+    fn task_now(&self, id: TaskId, handle: u32) -> Option<(Arc<Task>, u32, u32)> {
+        // The handle is another's by now when the task was removed, and made again perhaps.
+        let entry = match self.tables.tasks.get(handle).filter(|entry| entry.task.id == id) {
+            Some(entry) => entry,
+            None => self.tables.tasks.get(self.tables.task_handle(id)?)?,
+        };
+        Some((Arc::clone(&entry.task), entry.service, entry.node))
     }
 
     /// What became of one object, all changes of the set taken together; `None` when it is as it was.

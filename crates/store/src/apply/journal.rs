@@ -18,7 +18,8 @@ pub(super) enum Before {
     Node(NodeId, Option<Arc<Node>>),
     Job(JobId, Option<Arc<Job>>),
     Service(ServiceId, Option<Arc<Service>>),
-    Task(TaskId, Option<Arc<Task>>),
+    /// With the handle it had when it was touched, so that it need not be searched for again.
+    Task(TaskId, u32, Option<Arc<Task>>),
 }
 
 impl Before {
@@ -29,7 +30,7 @@ impl Before {
             Self::Node(id, _) => ObjectId::Node(*id),
             Self::Job(id, _) => ObjectId::Job(*id),
             Self::Service(id, _) => ObjectId::Service(*id),
-            Self::Task(id, _) => ObjectId::Task(*id),
+            Self::Task(id, ..) => ObjectId::Task(*id),
         }
     }
 }
@@ -53,6 +54,15 @@ pub(super) struct Journal {
 }
 
 impl Journal {
+    /// Empty again, with its memory.
+    pub(super) fn clear(&mut self) {
+        self.touched.clear();
+        self.seen.clear();
+        self.made.clear();
+        self.released.clear();
+        self.decisions.clear();
+    }
+
     /// Remembers an object as it was, unless it has been touched before.
     pub(super) fn touch(&mut self, before: Before) {
         let object = before.object();

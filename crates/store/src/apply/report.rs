@@ -29,7 +29,7 @@ impl Tx<'_> {
             let problem = format!("an agent cannot report a task as {}", report.state);
             return Err(wrong(ObjectId::Task(id), problem));
         }
-        let Some(old) = self.tables.task(id) else { return Ok(()) };
+        let Some((handle, old)) = self.tables.find_task(id) else { return Ok(()) };
         let now = old.status.state;
         let stale = old.node != Some(node)
             || now < TaskState::Assigned
@@ -38,15 +38,12 @@ impl Tx<'_> {
         if stale {
             return Ok(());
         }
-        let old = Arc::clone(old);
-        let status = self.reported_status(&old, &report);
+        let status = self.reported_status(old, &report);
         let keep_programs = now.is_ended() && report.programs.is_empty();
-        let programs = if keep_programs { old.programs.clone() } else { self.bounded(&old, report.programs) };
+        let programs = if keep_programs { old.programs.clone() } else { self.bounded(old, report.programs) };
         if status != old.status || programs != old.programs {
-            self.replace_task(old, |task| {
-                task.status = status;
-                task.programs = programs;
-            });
+            let new = reported(old, status, programs);
+            self.replace_task(handle, new);
         }
         Ok(())
     }
@@ -82,4 +79,9 @@ impl Tx<'_> {
         };
         programs.iter().take(limits::PROGRAMS).map(one).collect()
     }
+}
+
+/// A task with another status and other programs. As `clone`, without copying what is replaced.
+fn reported(old: &Task, status: TaskStatus, programs: Box<[ProgramStatus]>) -> Task {
+    Task { status, programs, ports: old.ports.clone(), unplaced: old.unplaced.clone(), ..*old }
 }

@@ -24,7 +24,7 @@ pub(super) struct Made {
 impl Tx<'_> {
     pub(super) fn create_task(&mut self, id: TaskId, made: Made) -> Result<(), Refused> {
         let object = ObjectId::Task(id);
-        if self.tables.task(id).is_some() {
+        if self.tables.task_handle(id).is_some() {
             return Err(Refused::Exists(object));
         }
         if self.tables.service(made.service).is_none() {
@@ -57,8 +57,8 @@ impl Tx<'_> {
             directed: self.version,
             created_at: self.time,
         };
-        self.journal.touch(Before::Task(id, None));
-        self.tables.set_task(id, Some(Arc::new(task)));
+        let handle = self.tables.insert_task(Arc::new(task));
+        self.journal.touch(Before::Task(id, handle, None));
         Ok(())
     }
 
@@ -69,27 +69,22 @@ impl Tx<'_> {
         }
     }
 
-    fn need_task(&self, id: TaskId) -> Result<Arc<Task>, Refused> {
-        self.tables.task(id).cloned().ok_or(Refused::Missing(ObjectId::Task(id)))
+    fn need_task(&self, id: TaskId) -> Result<(u32, &Task), Refused> {
+        self.tables.find_task(id).ok_or(Refused::Missing(ObjectId::Task(id)))
     }
 
-    /// Changes a task in the name of the control plane.
-    fn direct(&mut self, old: Arc<Task>, change: impl FnOnce(&mut Task)) {
-        let version = self.version;
-        self.replace_task(old, |task| {
-            change(task);
-            task.directed = version;
-        });
+    /// Puts a task, changed in the name of the control plane, in its place.
+    fn direct(&mut self, handle: u32, task: Task) {
+        let directed = self.version;
+        self.replace_task(handle, Task { directed, ..task });
     }
 
-    /// Changes a task.
-    pub(super) fn replace_task(&mut self, old: Arc<Task>, change: impl FnOnce(&mut Task)) {
-        let mut new = (*old).clone();
-        change(&mut new);
-        new.modified = self.version;
-        let id = old.id;
-        self.journal.touch(Before::Task(id, Some(old)));
-        self.tables.set_task(id, Some(Arc::new(new)));
+    /// Puts a changed task in its place.
+    pub(super) fn replace_task(&mut self, handle: u32, task: Task) {
+        let new = Task { modified: self.version, ..task };
+        let id = new.id;
+        let old = self.tables.replace_task(handle, Arc::new(new));
+        self.journal.touch(Before::Task(id, handle, old));
     }
 
     pub(super) fn assign_task(
@@ -99,7 +94,7 @@ impl Tx<'_> {
         ports: &[BoundPort],
     ) -> Result<(), Refused> {
         let object = ObjectId::Task(id);
-        let old = self.need_task(id)?;
+        let (handle, old) = self.need_task(id)?;
         if old.status.state >= TaskState::Assigned {
             return Err(wrong(object, format!("it is {} and cannot be assigned", old.status.state)));
         }
@@ -111,14 +106,15 @@ impl Tx<'_> {
         }
         self.need_node(node)?;
         self.check_ports(object, node, ports)?;
-        let time = self.time;
-        self.direct(old, |task| {
-            task.node = Some(node);
-            task.ports = ports.into();
-            task.unplaced = None;
-            task.status =
-                TaskStatus { state: TaskState::Assigned, at: time, applied_at: time, message: None };
-        });
+        let (at, applied_at) = (self.time, self.time);
+        let new = Task {
+            node: Some(node),
+            ports: ports.into(),
+            unplaced: None,
+            status: TaskStatus { state: TaskState::Assigned, at, applied_at, message: None },
+            ..old.clone()
+        };
+        self.direct(handle, new);
         Ok(())
     }
 
@@ -144,12 +140,10 @@ impl Tx<'_> {
     }
 
     pub(super) fn direct_task(&mut self, id: TaskId, desired: Desired) -> Result<(), Refused> {
-        let old = self.need_task(id)?;
+        let (handle, old) = self.need_task(id)?;
         if desired > old.desired {
-            self.direct(old, |task| {
-                task.desired = desired;
-                task.start_after = None;
-            });
+            let new = Task { desired, start_after: None, ..old.clone() };
+            self.direct(handle, new);
         }
         Ok(())
     }
@@ -161,7 +155,7 @@ impl Tx<'_> {
         message: &Arc<str>,
     ) -> Result<(), Refused> {
         let object = ObjectId::Task(id);
-        let now = self.need_task(id)?.status.state;
+        let now = self.need_task(id)?.1.status.state;
         if now.is_ended() {
             return Err(wrong(object, format!("it has ended already: it is {now}")));
         }
@@ -182,35 +176,34 @@ impl Tx<'_> {
 
     /// Ends a task in the name of the control plane. The caller has checked that it may.
     pub(super) fn finish_task(&mut self, id: TaskId, state: TaskState, message: &Arc<str>) {
-        let Some(old) = self.tables.task(id).cloned() else { return };
-        let time = self.time;
-        self.direct(old, |task| {
-            let message = Some(Arc::clone(message));
-            task.status = TaskStatus { state, at: time, applied_at: time, message };
-            task.unplaced = None;
-        });
+        let Some((handle, old)) = self.tables.find_task(id) else { return };
+        let (at, applied_at) = (self.time, self.time);
+        let message = Some(Arc::clone(message));
+        let status = TaskStatus { state, at, applied_at, message };
+        let new = Task { status, unplaced: None, ..old.clone() };
+        self.direct(handle, new);
     }
 
     pub(super) fn delete_task(&mut self, id: TaskId) -> Result<(), Refused> {
-        let old = self.need_task(id)?;
+        let (handle, old) = self.need_task(id)?;
         if old.holds_reservation() {
             let problem = format!("it is {} and still holds its node", old.status.state);
             return Err(wrong(ObjectId::Task(id), problem));
         }
-        self.journal.released.push(old.revision);
-        self.journal.touch(Before::Task(id, Some(old)));
-        self.tables.set_task(id, None);
+        let old = self.tables.remove_task(handle);
+        self.journal.released.extend(old.as_ref().map(|task| task.revision));
+        self.journal.touch(Before::Task(id, handle, old));
         Ok(())
     }
 
     pub(super) fn explain_tasks(&mut self, tasks: &[TaskId], unplaced: Option<&Arc<Unplaced>>) {
         for id in tasks {
-            let Some(old) = self.tables.task(*id) else { continue };
+            let Some((handle, old)) = self.tables.find_task(*id) else { continue };
             if old.status.state >= TaskState::Assigned || old.unplaced.as_ref() == unplaced {
                 continue;
             }
-            let old = Arc::clone(old);
-            self.direct(old, |task| task.unplaced = unplaced.cloned());
+            let new = Task { unplaced: unplaced.cloned(), ..old.clone() };
+            self.direct(handle, new);
         }
     }
 }
