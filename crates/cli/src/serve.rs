@@ -78,12 +78,13 @@ fn start_log() {
         "trace" => tracing::Level::TRACE,
         _ => tracing::Level::WARN,
     };
+    // The consensus engine tells us of its failures by its answers; what it logs itself is for whoever looks into it.
+    let engine =
+        if level >= tracing::Level::DEBUG { LevelFilter::from_level(level) } else { LevelFilter::OFF };
+    let targets = Targets::new().with_default(level).with_target("openraft", engine);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     // It fails only when there is one already.
-    let _ = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .try_init();
+    let _ = tracing_subscriber::registry().with(lines.with_filter(targets)).try_init();
 }
 
 /// Binds, serves, ends. Of a throwaway cluster nothing is left, whichever way this ends.

@@ -11,13 +11,10 @@ struct Listener {
 }
 
 fn listener(daemon: &Daemon) -> Listener {
-    let said = daemon.log();
-    let address = said
-        .split("http://")
-        .nth(1)
-        .and_then(|rest| rest.split_whitespace().next())
-        .expect("it says where it listens")
-        .to_owned();
+    let address = eventually("it says where it listens", || {
+        let said = daemon.log();
+        said.split("http://").nth(1)?.split_whitespace().next().map(str::to_owned)
+    });
     let file = daemon.path("data").join("run").join("token");
     let token = std::fs::read_to_string(&file).expect("a token file").trim().to_owned();
     let mode = std::os::unix::fs::PermissionsExt::mode(
