@@ -131,7 +131,9 @@ impl Host {
                 Effect::Forget { task } => Wish::Work(disk, Work::Forget(task)),
                 Effect::Start(launch) => Wish::Work(driver, Work::Start(launch.program)),
                 Effect::Attach(program) => Wish::Work(driver, Work::Attach(program)),
-                Effect::Stop { program, .. } => Wish::Work(driver, Work::End((program.task, program.program), Some(0))),
+                Effect::Stop { program, .. } => {
+                    Wish::Work(driver, Work::End((program.task, program.program), Some(0)))
+                }
                 Effect::Kill(program) => Wish::Work(driver, Work::End((program.task, program.program), None)),
                 Effect::Remove(program) => Wish::Work(driver, Work::Remove(program)),
                 Effect::Stopped => continue,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use agent::Input as AgentInput;
 use manager::{Effect, Input, Manager, Step, Ticket};
 use model::{
-    Availability, Cluster, ClusterId, Labels, Meta, Node, NodeId, NodeStatus, Role, ServiceId, Slot, Span, Task,
-    TaskId, Time,
+    Availability, Cluster, ClusterId, Labels, Meta, Node, NodeId, NodeStatus, Role, ServiceId, Slot, Span,
+    Task, TaskId, Time,
 };
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Tables};
 
@@ -133,8 +133,12 @@ impl World {
     pub fn crash_manager(&mut self, away: Span) {
         self.leadership += 1;
         self.manager = Manager::new();
-        let under_way: Vec<(Time, u64)> =
-            self.queue.iter().filter(|(_, h)| matches!(h, Happening::Commit(Some(_), _))).map(|(k, _)| *k).collect();
+        let under_way: Vec<(Time, u64)> = self
+            .queue
+            .iter()
+            .filter(|(_, h)| matches!(h, Happening::Commit(Some(_), _)))
+            .map(|(k, _)| *k)
+            .collect();
         for key in under_way {
             if self.random.once_in(2) {
                 self.queue.remove(&key);
@@ -211,7 +215,11 @@ impl World {
             Happening::Commit(ticket, set) => self.commit(ticket, set),
             Happening::Manager(leadership, input) if leadership == self.leadership => self.step(input),
             Happening::Tick(leadership) if leadership == self.leadership => {
-                if self.manager.leads() { self.step(Input::Tick) } else { self.lead() }
+                if self.manager.leads() {
+                    self.step(Input::Tick)
+                } else {
+                    self.lead()
+                }
             }
             Happening::Agent(node, life, input) => self.agent_input(node, life, input),
             Happening::Work(node, life, work) => {
@@ -241,7 +249,10 @@ impl World {
             if let Some(new) = self.tables.task(id)
                 && (new.status.state < old.status.state || new.desired < old.desired)
             {
-                self.broken.push(format!("task {id} went back from {:?} to {:?}", old.status.state, new.status.state));
+                self.broken.push(format!(
+                    "task {id} went back from {:?} to {:?}",
+                    old.status.state, new.status.state
+                ));
             }
         }
         let outcomes = ticket
@@ -250,7 +261,8 @@ impl World {
             .into_iter()
             .zip(applied.results)
             .collect();
-        let input = Input::Applied { tables: Arc::new(self.tables.clone()), events: applied.events, outcomes };
+        let input =
+            Input::Applied { tables: Arc::new(self.tables.clone()), events: applied.events, outcomes };
         self.after(Span::ZERO, Happening::Manager(self.leadership, input));
     }
 
@@ -266,7 +278,9 @@ impl World {
                     self.after(Span::from_millis(1), Happening::Commit(ticket, set));
                 }
                 Effect::Send(conn, message) => {
-                    let Some((node, life, connection)) = self.connections.get(&conn).copied() else { continue };
+                    let Some((node, life, connection)) = self.connections.get(&conn).copied() else {
+                        continue;
+                    };
                     let input = AgentInput::Message { connection, message };
                     self.after(Span::from_millis(1), Happening::Agent(node, life, input));
                 }
@@ -338,14 +352,16 @@ impl World {
             }
         }
         let left = wanted.iter().filter(|((node, _), _)| self.hosts.contains_key(node));
-        broken.extend(left.map(|((node, task), state)| format!("task {task} does not run on {node}: {state}")));
+        broken
+            .extend(left.map(|((node, task), state)| format!("task {task} does not run on {node}: {state}")));
         broken
     }
 
     fn check_slots(&self, service: ServiceId, replicas: u32, broken: &mut Vec<Promise>) {
         for number in 0..replicas {
             let slot = Slot::Number(number);
-            let filling: Vec<_> = self.tables.tasks_of_slot(service, slot).filter(|t| t.fills_slot()).collect();
+            let filling: Vec<_> =
+                self.tables.tasks_of_slot(service, slot).filter(|t| t.fills_slot()).collect();
             let fine = filling.len() == 1 && filling[0].status.state == model::TaskState::Running;
             if !fine {
                 let states: Vec<_> = filling.iter().map(|t| t.status.state).collect();
