@@ -105,7 +105,7 @@ impl Tables {
         let Some(entry) = self.nodes.get_mut(handle) else { return };
         let load = (entry.used.active(), id);
         if new.is_some() {
-            self.by_load.insert(load);
+            self.by_load.insert(load, handle);
         } else {
             self.by_load.remove(&load);
         }

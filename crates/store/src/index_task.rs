@@ -42,23 +42,16 @@ impl Tables {
         if task.holds_reservation() {
             self.reserve(node, &task, true);
         }
-        let others = if task.fills_slot() { self.others_in_slot(service, &task) } else { 0 };
-        self.with_service_use(service, |used| used.count(&task, others));
+        self.with_service_use(service, |used| used.count(&task));
         handle
     }
 
     /// The same task, changed; answers what it was. Its service, slot, revision and `created` never change.
     pub(crate) fn replace_task(&mut self, handle: u32, new: Arc<Task>) -> Option<Arc<Task>> {
-        let entry = self.tasks.get(handle)?;
-        let (service, was_on) = (entry.service, entry.node);
-        let node = if new.node == entry.task.node {
-            was_on
-        } else {
-            new.node.map_or(NONE, |node| self.node_handle(node))
-        };
         let entry = self.tasks.get_mut(handle)?;
-        entry.node = node;
+        let (service, was_on) = (entry.service, entry.node);
         let old = std::mem::replace(&mut entry.task, Arc::clone(&new));
+        let node = if new.node == old.node { was_on } else { self.move_task(handle, &new) };
         if was_on != node {
             self.unname_node(was_on, &old, handle);
             self.name_node(node, &new, handle);
@@ -72,10 +65,9 @@ impl Tables {
         if old.fills_slot() == new.fills_slot() {
             self.with_service_use(service, |used| used.recount(&old, &new));
         } else {
-            let others = self.others_in_slot(service, &new);
             self.with_service_use(service, |used| {
-                used.uncount(&old, others);
-                used.count(&new, others);
+                used.uncount(&old);
+                used.count(&new);
             });
         }
         Some(old)
@@ -96,9 +88,17 @@ impl Tables {
         if task.holds_reservation() {
             self.reserve(node, &task, false);
         }
-        let others = if task.fills_slot() { self.others_in_slot(service, &task) } else { 0 };
-        self.with_service_use(service, |used| used.uncount(&task, others));
+        self.with_service_use(service, |used| used.uncount(&task));
         Some(task)
+    }
+
+    /// Notes the handle of a task's node beside the task; answers it.
+    fn move_task(&mut self, handle: u32, task: &Task) -> u32 {
+        let node = task.node.map_or(NONE, |node| self.node_handle(node));
+        if let Some(entry) = self.tasks.get_mut(handle) {
+            entry.node = node;
+        }
+        node
     }
 
     fn with_service_use(&mut self, service: u32, change: impl FnOnce(&mut ServiceUse)) {
@@ -144,15 +144,21 @@ impl Tables {
 
     fn begin_to_wait(&mut self, task: &Task, handle: u32) {
         let group = self.waiting.entry((task.service, task.revision)).or_default();
-        group.insert((task.created, task.slot, handle));
+        match task.slot {
+            Slot::Number(n) => group.numbered.insert((task.created, n, handle)).is_some(),
+            Slot::Node(node) => group.on_nodes.insert((task.created, node, handle)).is_some(),
+        };
     }
 
     fn cease_to_wait(&mut self, task: &Task, handle: u32) {
-        let group = (task.service, task.revision);
-        let Some(waiting) = self.waiting.get_mut(&group) else { return };
-        waiting.remove(&(task.created, task.slot, handle));
-        if waiting.is_empty() {
-            self.waiting.remove(&group);
+        let key = (task.service, task.revision);
+        let Some(group) = self.waiting.get_mut(&key) else { return };
+        match task.slot {
+            Slot::Number(n) => group.numbered.remove(&(task.created, n, handle)).is_some(),
+            Slot::Node(node) => group.on_nodes.remove(&(task.created, node, handle)).is_some(),
+        };
+        if group.numbered.is_empty() && group.on_nodes.is_empty() {
+            self.waiting.remove(&key);
         }
     }
 
@@ -172,7 +178,7 @@ impl Tables {
         if entry.node.is_some() {
             let (id, after) = (entry.id, used.active());
             self.by_load.remove(&(before, id));
-            self.by_load.insert((after, id));
+            self.by_load.insert((after, id), node);
         }
     }
 }

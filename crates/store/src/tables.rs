@@ -61,8 +61,8 @@ pub struct Tables {
 
     pub(crate) node_handles: OrdMap<NodeId, u32>,
     pub(crate) nodes: Slab<NodeEntry>,
-    /// Nodes that exist, by their active tasks.
-    pub(crate) by_load: OrdSet<(u32, NodeId)>,
+    /// The handles of the nodes that exist, by their active tasks and id.
+    pub(crate) by_load: OrdMap<(u32, NodeId), u32>,
 
     pub(crate) service_handles: OrdMap<ServiceId, u32>,
     pub(crate) services: Slab<ServiceEntry>,
@@ -110,8 +110,14 @@ pub(crate) struct TaskEntry {
     pub(crate) node: u32,
 }
 
-/// The tasks of one service and revision that wait for a node: the index that made each, its slot, its handle. Never empty.
-pub(crate) type Waiting = OrdSet<(Index, Slot, u32)>;
+/// The tasks of one service and revision that wait for a node. Never empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting {
+    /// In numbered slots: the index that made a task, its slot, its handle.
+    pub(crate) numbered: OrdSet<(Index, u32, u32)>,
+    /// In the slots of nodes: the index that made a task, its slot, its handle.
+    pub(crate) on_nodes: OrdSet<(Index, NodeId, u32)>,
+}
 
 /// A revision and who refers to it: services (current and previous) and tasks, counted.
 #[derive(Clone, Debug)]
@@ -157,7 +163,7 @@ impl Tables {
             revisions: OrdMap::new(),
             node_handles: OrdMap::new(),
             nodes: Slab::new(),
-            by_load: OrdSet::new(),
+            by_load: OrdMap::new(),
             service_handles: OrdMap::new(),
             services: Slab::new(),
             task_handles: OrdMap::new(),
@@ -249,7 +255,15 @@ impl Tables {
 
     /// The nodes that exist, by the number of tasks that hold a reservation there, then by id.
     pub fn nodes_by_load(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.by_load.iter().map(|(_, id)| *id)
+        self.by_load.keys().map(|(_, id)| *id)
+    }
+
+    /// The nodes with what is held of them, in the order of [`nodes_by_load`](Self::nodes_by_load).
+    pub fn nodes_with_use_by_load(&self) -> impl Iterator<Item = (&Arc<Node>, &NodeUse)> {
+        self.by_load.values().filter_map(|handle| {
+            let entry = self.nodes.get(*handle)?;
+            Some((entry.node.as_ref()?, &*entry.used))
+        })
     }
 
     /// How many nodes there are.
@@ -338,6 +352,12 @@ impl Tables {
             .iter()
             .filter(|(_, handle)| self.services.get(**handle).is_some_and(|e| e.used.total() > 0))
             .map(|(id, _)| *id)
+    }
+
+    /// A service with what it has; one search for both.
+    pub fn service_with_use(&self, id: ServiceId) -> Option<(&Arc<Service>, &ServiceUse)> {
+        let entry = self.service_entry(id)?;
+        Some((entry.service.as_ref()?, &entry.used))
     }
 
     /// What a service has; nothing when it is unknown.
