@@ -393,6 +393,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::{self, Fake, Step};
 
     #[test]
     fn targets() {
@@ -417,6 +418,70 @@ mod tests {
     fn routes_are_escaped() {
         let route = Route::new(&["services", "a/b ü"]).with("x", "1&2").beyond(7, Duration::from_secs(2));
         assert_eq!(route.0, "/v1/services/a%2Fb%20%C3%BC?x=1%262&index=7&wait=2000ms");
+    }
+
+    #[test]
+    fn answers_and_refusals() {
+        let refused = serde_json::json!({"error": "no such service \"nope\"", "field": "service"});
+        let daemon = Fake::start(vec![
+            fake::json(
+                "GET /v1/services?index=3&wait=30000ms",
+                200,
+                7,
+                &serde_json::json!({"index": 7, "changed": 5, "items": [1, 2]}),
+            ),
+            fake::json("GET /v1/services/nope", 404, 7, &refused),
+            fake::json("POST /v1/services {\"a\":1}", 201, 8, &serde_json::json!("made")),
+            Step::raw("GET /v1/info", "HTTP/1.1 502 Bad\r\nContent-Length: 4\r\n\r\noops"),
+            Step::raw("GET /v1/info", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\noops"),
+            Step::raw("GET /v1/info", ""),
+        ]);
+        let client = daemon.client();
+        let failures = crate::commands::block_on(async {
+            let list = client.list::<u8>(Route::new(&["services"]).beyond(3, BLOCKING)).await?;
+            assert_eq!((list.value, list.index, list.changed), (vec![1, 2], 7, 5));
+            let mut failures = vec![client.get::<u8>(Route::new(&["services", "nope"])).await.unwrap_err()];
+            let body = serde_json::json!({"a": 1});
+            let made: String = client.change(Method::POST, Route::new(&["services"]), Some(&body)).await?;
+            assert_eq!(made, "made");
+            for _ in 0..3 {
+                failures.push(client.get::<u8>(Route::new(&["info"])).await.unwrap_err());
+            }
+            Ok(failures)
+        })
+        .unwrap();
+        daemon.asked();
+        assert!(failures[0].is_not_found());
+        for (failure, part) in failures.iter().zip([
+            "no such service \"nope\"",
+            "the daemon answered 502",
+            "the daemon's answer is not understood",
+            "lost the daemon at ",
+        ]) {
+            assert!(failure.to_string().contains(part), "{failure}");
+        }
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_are_cut() {
+        let daemon = Fake::start(vec![
+            fake::stream("GET /v1/events", &["one\ntw", "o\r", "\n\nthree"], true),
+            fake::stream("GET /v1/events", &["one\ntw"], false),
+        ]);
+        let client = daemon.client();
+        crate::commands::block_on(async {
+            let mut lines = client.lines(Route::new(&["events"])).await?;
+            for line in ["one", "two", "", "three"] {
+                assert_eq!(lines.next().await?.as_deref(), Some(line));
+            }
+            assert_eq!(lines.next().await?, None);
+            let mut lines = client.lines(Route::new(&["events"])).await?;
+            assert_eq!(lines.next().await?.as_deref(), Some("one"));
+            assert!(matches!(lines.next().await, Err(Failure::Refused(_))));
+            Ok(())
+        })
+        .unwrap();
+        daemon.asked();
     }
 
     #[test]

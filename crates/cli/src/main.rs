@@ -9,6 +9,8 @@ mod client;
 mod commands;
 mod env_file;
 mod failure;
+#[cfg(test)]
+mod fake;
 mod paths;
 mod progress;
 mod screen;

@@ -273,7 +273,8 @@ impl Board {
                 continue;
             }
             let text = line.text();
-            let moving = line.heard_at.elapsed() < STILL && !line.is_there();
+            let steadying = line.there_since.is_some() || line.heard_at.elapsed() < STILL;
+            let moving = steadying && !line.is_there();
             if self.said.get(&i) != Some(&text) && !moving {
                 writeln!(screen.err, "{text}")?;
                 self.said.insert(i, text);
@@ -441,6 +442,9 @@ fn show_one(screen: &mut Screen, text: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::service_for_tests as service;
+    use crate::fake::{self, Fake};
+    use crate::screen::tests::paper;
 
     fn board() -> Board {
         Board::new(&Wait {
@@ -471,6 +475,71 @@ mod tests {
 
     fn wanted(wanted: u64, running: u64) -> ServiceStatus {
         ServiceStatus { wanted, running, ..ServiceStatus::default() }
+    }
+
+    /// Waits for `web`, which answers with these states; what was said on the way, and how it ended.
+    fn waited(timeout: Duration, steps: Vec<fake::Step>) -> (String, Result<(), Failure>) {
+        let daemon = Fake::start(steps);
+        let (mut screen, _, err) = paper();
+        let wait = Wait {
+            services: vec![("s1".into(), "web".into())],
+            index: 10,
+            timeout: Some(timeout),
+            quiet: false,
+            look: "quelea service ps web".into(),
+        };
+        let client = daemon.client();
+        let ended = crate::commands::block_on(converge(&client, &mut screen, wait));
+        (err.text(), ended)
+    }
+
+    fn seen(after: u64, index: u64, status: serde_json::Value) -> fake::Step {
+        let mut whole = serde_json::to_value(service(serde_json::json!({"id": "s1"}))).unwrap();
+        whole["status"] = status;
+        fake::json(&format!("GET /v1/services/s1?index={after}&"), 200, index, &whole)
+    }
+
+    fn status(running: u64, converged: bool) -> serde_json::Value {
+        serde_json::json!({"wanted": 2, "running": running, "updated": 2, "waiting": 0, "converged": converged, "tasks": {}})
+    }
+
+    #[test]
+    fn it_waits_until_all_are_steady() {
+        let (said, ended) = waited(
+            Duration::from_secs(60),
+            vec![
+                // A state from before the change does not count, however fine it looks.
+                seen(0, 9, status(2, true)),
+                seen(0, 11, status(1, false)),
+                seen(11, 12, status(2, true)),
+                // One more look at what changes nothing.
+                seen(12, 13, status(2, true)),
+            ],
+        );
+        ended.unwrap();
+        assert_eq!(said, "web: 2/2 running, as it should be\n");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_told_with_its_reason() {
+        let waiting = serde_json::json!({"wanted": 2, "running": 1, "updated": 2, "waiting": 1, "converged": false, "tasks": {},
+            "reason": "no suitable node (insufficient memory on 1 node)"});
+        let tasks = serde_json::json!({"index": 11, "changed": 11, "items": []});
+        let (said, ended) = waited(
+            Duration::from_millis(1500),
+            vec![
+                seen(0, 11, waiting),
+                fake::Step::silence("GET /v1/services/s1?index=11&"),
+                fake::json("GET /v1/services/s1/tasks", 200, 11, &tasks),
+            ],
+        );
+        let where_it_stands = "web: 1/2 running, 1 waiting: no suitable node (insufficient memory on 1 node)";
+        assert_eq!(said, format!("{where_it_stands}\n"));
+        let failure = ended.unwrap_err();
+        assert!(
+            matches!(&failure, Failure::TimedOut(s) if *s == format!("timed out after 1.5s: {where_it_stands}")),
+            "{failure}"
+        );
     }
 
     #[test]

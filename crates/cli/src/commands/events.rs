@@ -33,18 +33,21 @@ pub struct Events {
     /// Whole ids.
     #[arg(long)]
     no_trunc: bool,
+    /// Where the stream will stand once the event that is coming in is whole.
+    #[arg(skip)]
+    place: Option<String>,
 }
 
 impl Events {
     /// Shows events until Ctrl-C.
-    pub async fn run(self, cx: &mut Cx) -> Result<(), Failure> {
+    pub async fn run(mut self, cx: &mut Cx) -> Result<(), Failure> {
         tokio::select! {
             ended = self.follow(&cx.client, &mut cx.screen) => ended,
             _ = tokio::signal::ctrl_c() => Ok(()),
         }
     }
 
-    async fn follow(&self, client: &Client, screen: &mut Screen) -> Result<(), Failure> {
+    async fn follow(&mut self, client: &Client, screen: &mut Screen) -> Result<(), Failure> {
         let mut last = self.after.clone();
         let mut lines = self.open(client, last.as_deref()).await?;
         let mut pause = PAUSE.0;
@@ -80,14 +83,22 @@ impl Events {
 
     /// Shows one event; false at the end of the stream.
     async fn read(
-        &self,
+        &mut self,
         lines: &mut Lines,
         screen: &mut Screen,
         last: &mut Option<String>,
     ) -> Result<bool, Failure> {
-        let Some(line) = lines.next().await? else { return Ok(false) };
+        let line = match lines.next().await {
+            Ok(Some(line)) => line,
+            ended => {
+                self.place = None;
+                return ended.map(|_| false);
+            }
+        };
         match Sent::parse(&line) {
-            Sent::Id(id) => *last = Some(id),
+            Sent::Id(id) => self.place = Some(id),
+            // Only what has come whole counts: an event that was cut off is asked for again.
+            Sent::End => *last = self.place.take().or(last.take()),
             Sent::Data(data) => match serde_json::from_str::<Event>(&data) {
                 Ok(event) => {
                     *last = Some(event.id.clone());
@@ -146,7 +157,9 @@ enum Sent {
     Id(String),
     /// An event. The daemon sends each in one line.
     Data(String),
-    /// A comment, a kind, the end of an event.
+    /// The end of an event.
+    End,
+    /// A comment, or a kind.
     Nothing,
 }
 
@@ -157,6 +170,7 @@ impl Sent {
             // An id without events after it (such as the place where the stream begins) is a place to resume from, too.
             Some(("id", rest)) if !value(rest).is_empty() => Self::Id(value(rest)),
             Some(("data", rest)) => Self::Data(value(rest)),
+            None if line.is_empty() => Self::End,
             _ => Self::Nothing,
         }
     }
@@ -167,6 +181,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fake::{self, Fake, Step};
     use crate::screen::tests::paper;
 
     #[test]
@@ -178,15 +193,67 @@ mod tests {
             ("event: task", Sent::Nothing),
             (": still there", Sent::Nothing),
             ("id:", Sent::Nothing),
-            ("", Sent::Nothing),
+            ("", Sent::End),
         ] {
             assert_eq!(Sent::parse(line), sent, "{line}");
         }
     }
 
     #[test]
+    fn a_lost_stream_is_taken_up_where_it_was() {
+        let event = |id: &str, name: &str| {
+            json!({"id": id, "at": "2026-01-31T13:00:00Z", "kind": "task", "action": "created", "object": name,
+                "name": name, "version": 1})
+        };
+        let block = |id: &str, name: &str| format!("id: {id}\nevent: task\ndata: {}\n\n", event(id, name));
+        let gone = json!({"error": "events after this id are no longer kept", "oldest": "30.0"});
+        let daemon = Fake::start(vec![
+            // The first thing said is where the stream begins; it is cut in the middle of an event.
+            fake::stream(
+                "GET /v1/events?from=oldest&kind=task",
+                &["id: 4.0\n\n", &block("5.0", "a"), "id: 6.0\neve"],
+                false,
+            ),
+            Step::raw("GET /v1/events?after=5.0&kind=task", ""),
+            fake::json("GET /v1/events?after=5.0&kind=task", 503, 0, &json!({"error": "starting"})),
+            fake::stream(
+                "GET /v1/events?after=5.0&kind=task",
+                &[&block("6.0", "b"), "id: 9.4294967295\n\n"],
+                true,
+            ),
+            fake::stream(
+                "GET /v1/events?after=9.4294967295&kind=task",
+                &[&block("10.0", "c"), &format!("event: gone\ndata: {gone}\n\n")],
+                true,
+            ),
+        ]);
+        let mut events = Events {
+            after: None,
+            from: Some("oldest".into()),
+            kind: Some("task".into()),
+            json: true,
+            no_trunc: false,
+            place: None,
+        };
+        let (mut screen, out, _) = paper();
+        let client = daemon.client();
+        let followed = async {
+            let patience = std::time::Duration::from_secs(60);
+            tokio::time::timeout(patience, events.follow(&client, &mut screen))
+                .await
+                .expect("the script ends")
+        };
+        let ended = crate::commands::block_on(followed);
+        daemon.asked();
+        assert_eq!(ended.unwrap_err().to_string(), "events after this id are no longer kept");
+        let seen: Vec<Event> = out.text().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert_eq!(seen.iter().map(|e| e.name.as_str()).collect::<String>(), "abc");
+    }
+
+    #[test]
     fn an_event_is_a_line() {
-        let events = Events { after: None, from: None, kind: None, json: false, no_trunc: false };
+        let events =
+            Events { after: None, from: None, kind: None, json: false, no_trunc: false, place: None };
         let event: Event = serde_json::from_value(json!({
             "id": "17.0", "at": "2026-01-31T13:00:00.25Z", "kind": "task", "action": "updated",
             "object": "0123456789abcdefghijklmno", "name": "web.1", "version": 17, "state": "failed",

@@ -150,6 +150,9 @@ fn ended(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
 }
 
 #[cfg(test)]
+pub use service::tests::service as service_for_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
