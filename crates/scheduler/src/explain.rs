@@ -15,7 +15,7 @@ use crate::reason::verdict;
 ///
 /// Costs the filters of each node, with a sentence for each that refuses.
 pub fn explain(view: &Tables, task: &Task) -> Vec<Verdict> {
-    let Some(need) = Need::of(view, task.service, task.revision, 1) else {
+    let Some(need) = Need::of(view, task.service, view.service_use(task.service), task.revision, 1) else {
         return Vec::new();
     };
     let ask = |(node, used): (&Arc<Node>, &NodeUse)| {

@@ -169,6 +169,9 @@ struct Place {
     seat: u32,
 }
 
+/// Nodes with what is held of them.
+type Tail<'v> = dyn Iterator<Item = (&'v Arc<Node>, &'v NodeUse)> + 'v;
+
 /// The nodes of one pass.
 pub(crate) struct Field<'v> {
     view: &'v Tables,
@@ -177,7 +180,7 @@ pub(crate) struct Field<'v> {
     /// The usable ones among them, by their load now; to be made anew when `None`.
     order: Option<BTreeSet<Place>>,
     /// The nodes by their load in the view; those before its place were looked at. `None` once all were.
-    tail: Option<Box<dyn Iterator<Item = NodeId> + 'v>>,
+    tail: Option<Box<Tail<'v>>>,
     /// The first usable one of the tail; its seat is made, but it is not in `order` yet.
     head: Option<Place>,
     /// The seats by node, once one was asked for by name.
@@ -191,7 +194,7 @@ impl<'v> Field<'v> {
             view,
             seats: Vec::new(),
             order: Some(BTreeSet::new()),
-            tail: Some(Box::new(view.nodes_by_load())),
+            tail: Some(Box::new(view.nodes_with_use_by_load())),
             head: None,
             by_node: None,
         }
@@ -322,19 +325,16 @@ fn sit<'v>(view: &'v Tables, seats: &mut Vec<Seat<'v>>, node: &'v Arc<Node>, use
 fn next_usable<'v>(
     view: &'v Tables,
     seats: &mut Vec<Seat<'v>>,
-    tail: &mut dyn Iterator<Item = NodeId>,
+    tail: &mut Tail<'v>,
     by_node: &mut Option<BTreeMap<NodeId, u32>>,
 ) -> Option<Place> {
-    for id in tail {
-        if by_node.as_ref().is_some_and(|known| known.contains_key(&id)) {
+    for (node, used) in tail {
+        if by_node.as_ref().is_some_and(|known| known.contains_key(&node.id)) {
             continue;
         }
-        let Some((node, used)) = view.node_with_use(id) else {
-            continue;
-        };
         let place = sit(view, seats, node, used);
         if let Some(known) = by_node {
-            known.insert(id, place.seat);
+            known.insert(node.id, place.seat);
         }
         if seats[place.seat as usize].is_usable() {
             return Some(place);

@@ -1,7 +1,7 @@
 //! What a task wants of a node: read from its revision once, and shared by the whole group of equal tasks.
 
 use model::{DriverKind, Protocol, Resources, RevisionId, ServiceId, TaskSpec, TaskState};
-use store::Tables;
+use store::{ServiceUse, Tables};
 
 /// What each task of a group wants of a node.
 pub(crate) struct Need<'v> {
@@ -30,15 +30,20 @@ pub(crate) fn driver_bit(driver: DriverKind) -> u32 {
 }
 
 impl<'v> Need<'v> {
-    /// What the tasks of this revision want; `None` when the revision is gone.
-    pub fn of(view: &'v Tables, service: ServiceId, revision: RevisionId, turn: u32) -> Option<Self> {
+    /// What the tasks of this revision want, of a service that has so many; `None` when the revision is gone.
+    pub fn of(
+        view: &'v Tables,
+        service: ServiceId,
+        used: &ServiceUse,
+        revision: RevisionId,
+        turn: u32,
+    ) -> Option<Self> {
         let spec: &TaskSpec = &view.revision(revision)?.task;
         let drivers = spec.programs.iter().fold(0, |all, program| all | driver_bit(program.driver));
         let open = PROTOCOLS.map(|protocol| {
             let open = spec.ports.iter().filter(|port| port.published == 0 && port.protocol == protocol);
             open.count() as u32
         });
-        let used = view.service_use(service);
         let holding = TaskState::ALL.into_iter().filter(|state| state.holds_node());
         let active = holding.map(|state| used.by_state(state)).sum();
         Some(Self { service, spec, reserve: spec.reservation(), drivers, open, active, turn })

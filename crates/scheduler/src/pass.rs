@@ -128,7 +128,8 @@ impl<'v> Pass<'v, '_> {
         let first_left = self.left.len();
         let mut seats = Vec::new();
         for group in groups {
-            if let Some(need) = Need::of(self.view, group.service.id, group.revision, self.turn) {
+            let need = Need::of(self.view, group.service.id, group.used, group.revision, self.turn);
+            if let Some(need) = need {
                 self.place_group(group, need, &mut seats);
             }
         }

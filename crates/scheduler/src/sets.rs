@@ -135,7 +135,10 @@ impl Sets {
 
     fn close(&mut self) {
         if !self.open.changes.is_empty() {
-            self.done.push(std::mem::take(&mut self.open));
+            // The next one is probably as large.
+            let (guards, changes) = (self.open.guards.len(), self.open.changes.len());
+            let next = ChangeSet { guards: Vec::with_capacity(guards), changes: Vec::with_capacity(changes) };
+            self.done.push(std::mem::replace(&mut self.open, next));
         }
         self.assigns = 0;
         self.number += 1;
@@ -162,9 +165,12 @@ impl Sets {
     }
 
     /// The finished sets.
-    pub fn finish(mut self) -> Vec<ChangeSet> {
-        self.close();
-        self.done
+    pub fn finish(self) -> Vec<ChangeSet> {
+        let Self { mut done, open, .. } = self;
+        if !open.changes.is_empty() {
+            done.push(open);
+        }
+        done
     }
 }
 

@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use model::{Index, RevisionId, Service, Task};
-use store::Tables;
+use store::{ServiceUse, Tables};
 
 /// The waiting tasks of one service and revision. They are equal, but for those that were made for a node.
 pub(crate) struct Group<'v> {
     /// The service.
     pub service: &'v Arc<Service>,
+    /// What the service has in the view.
+    pub used: &'v ServiceUse,
     /// What they run.
     pub revision: RevisionId,
     /// The index that made the oldest of them.
@@ -27,8 +29,8 @@ pub(crate) fn turns(view: &Tables) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = view
         .waiting_groups()
         .filter_map(|(service, revision, oldest)| {
-            let service = view.service(service)?;
-            Some(Group { service, revision, oldest, oldest_of_service: oldest })
+            let (service, used) = view.service_with_use(service)?;
+            Some(Group { service, used, revision, oldest, oldest_of_service: oldest })
         })
         .collect();
     for same in groups.chunk_by_mut(|a, b| a.service.id == b.service.id) {
