@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use imbl::OrdMap;
-use model::{BoundPort, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId, TaskState};
+use imbl::{OrdMap, OrdSet};
+use model::{BoundPort, NodeId, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId, TaskState};
 
 use crate::slots::SlotSet;
 
@@ -99,10 +99,12 @@ pub struct ServiceUse {
     by_revision: Vec<(RevisionId, u32)>,
     total: u32,
     running: u32,
-    filled: u32,
-    doubled: u32,
     /// The numbered slots that are filled.
     slots: SlotSet,
+    /// The slots of nodes that are filled.
+    node_slots: OrdSet<NodeId>,
+    /// The slots that more than one task fills, and how many more.
+    more: OrdMap<Slot, u32>,
 }
 
 /// The place of a state in [`TaskState::ALL`].
@@ -131,12 +133,12 @@ impl ServiceUse {
 
     /// How many slots are filled by at least one task.
     pub fn filled(&self) -> u32 {
-        self.filled
+        self.slots.len() + self.node_slots.len() as u32
     }
 
     /// How many slots are filled by more than one task.
     pub fn doubled(&self) -> u32 {
-        self.doubled
+        self.more.len() as u32
     }
 
     /// How many tasks it has in all, ended ones included.
@@ -159,13 +161,11 @@ impl ServiceUse {
         self.slots.highest()
     }
 
-    /// Counts a task as it now is. `others` is how many other tasks fill its slot.
-    pub(crate) fn count(&mut self, task: &Task, others: u32) {
+    /// Counts a task as it now is.
+    pub(crate) fn count(&mut self, task: &Task) {
         self.total += 1;
         self.by_state[place(task.status.state)] += 1;
-        if runs(task) {
-            self.running += 1;
-        }
+        self.running += u32::from(runs(task));
         if !task.fills_slot() {
             return;
         }
@@ -173,25 +173,20 @@ impl ServiceUse {
             Ok(at) => self.by_revision[at].1 += 1,
             Err(at) => self.by_revision.insert(at, (task.revision, 1)),
         }
-        match others {
-            0 => {
-                self.filled += 1;
-                if let Slot::Number(n) = task.slot {
-                    self.slots.insert(n);
-                }
-            }
-            1 => self.doubled += 1,
-            _ => {}
+        let first = match task.slot {
+            Slot::Number(n) => self.slots.insert(n),
+            Slot::Node(node) => self.node_slots.insert(node).is_none(),
+        };
+        if !first {
+            *self.more.entry(task.slot).or_insert(0) += 1;
         }
     }
 
     /// Takes back what [`count`](Self::count) did for a task.
-    pub(crate) fn uncount(&mut self, task: &Task, others: u32) {
+    pub(crate) fn uncount(&mut self, task: &Task) {
         self.total -= 1;
         self.by_state[place(task.status.state)] -= 1;
-        if runs(task) {
-            self.running -= 1;
-        }
+        self.running -= u32::from(runs(task));
         if !task.fills_slot() {
             return;
         }
@@ -201,15 +196,17 @@ impl ServiceUse {
                 self.by_revision.remove(at);
             }
         }
-        match others {
-            0 => {
-                self.filled -= 1;
-                if let Slot::Number(n) = task.slot {
-                    self.slots.remove(n);
-                }
+        match self.more.get_mut(&task.slot) {
+            Some(1) => {
+                self.more.remove(&task.slot);
             }
-            1 => self.doubled -= 1,
-            _ => {}
+            Some(more) => *more -= 1,
+            None => match task.slot {
+                Slot::Number(n) => self.slots.remove(n),
+                Slot::Node(node) => {
+                    self.node_slots.remove(&node);
+                }
+            },
         }
     }
 

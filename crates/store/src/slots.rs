@@ -7,15 +7,23 @@ use imbl::OrdMap;
 pub(crate) struct SlotSet {
     /// First number of each interval to its last. Intervals neither touch nor overlap.
     runs: OrdMap<u32, u32>,
+    /// How many numbers are in it.
+    len: u32,
 }
 
 impl SlotSet {
-    /// Adds `n`; nothing happens when it is there.
-    pub(crate) fn insert(&mut self, n: u32) {
+    /// How many numbers are in it.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Adds `n`; false when it was there.
+    pub(crate) fn insert(&mut self, n: u32) -> bool {
         let before = self.runs.get_prev(&n).map(|(first, last)| (*first, *last));
         if before.is_some_and(|(_, last)| last >= n) {
-            return;
+            return false;
         }
+        self.len += 1;
         let first = match before {
             Some((first, last)) if last + 1 == n => first,
             _ => n,
@@ -25,6 +33,7 @@ impl SlotSet {
             None => n,
         };
         self.runs.insert(first, last);
+        true
     }
 
     /// Takes `n` out; nothing happens when it is not there.
@@ -35,6 +44,7 @@ impl SlotSet {
         if last < n {
             return;
         }
+        self.len -= 1;
         if first == n {
             self.runs.remove(&first);
         } else {
@@ -72,9 +82,10 @@ mod tests {
     #[test]
     fn intervals_join_and_split() {
         let mut set = SlotSet::default();
-        for n in [5, 3, 4, 9, 0, 4] {
-            set.insert(n);
+        for n in [5, 3, 4, 9, 0] {
+            assert!(set.insert(n), "{n} is new");
         }
+        assert!(!set.insert(4));
         assert_eq!(set.intervals(), [(0, 0), (3, 5), (9, 9)]);
         set.remove(4);
         assert_eq!(set.intervals(), [(0, 0), (3, 3), (5, 5), (9, 9)]);
@@ -82,7 +93,7 @@ mod tests {
             set.remove(n);
         }
         assert_eq!(set.intervals(), [(3, 3)]);
-        assert_eq!(set.highest(), Some(3));
+        assert_eq!((set.highest(), set.len()), (Some(3), 1));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use model::{
     Cluster, Decision, Id, Index, Job, JobId, Meta, Namespace, NamespaceId, Node, NodeId, Resources,
-    Revision, RevisionId, Service, ServiceId, Slot, Task, TaskId, Time, Version,
+    Revision, RevisionId, Service, ServiceId, Task, TaskId, Time, Version,
 };
 
 use crate::derived::{NodeUse, ServiceUse};

@@ -82,22 +82,6 @@ impl Tables {
         InSlots::new(self, self.by_node_slot.range(range).map(|(_, slot, task)| (*slot, *task)))
     }
 
-    /// How many tasks other than this one fill its slot.
-    pub(crate) fn others_in_slot(&self, service: u32, task: &Task) -> u32 {
-        let fills = |handle: &u32| self.task_at(*handle).is_some_and(|t| t.id != task.id && t.fills_slot());
-        let count = match task.slot {
-            Slot::Number(n) => {
-                let range = (service, n, 0)..=(service, n, u32::MAX);
-                self.by_number.range(range).filter(|(_, _, handle)| fills(handle)).count()
-            }
-            Slot::Node(node) => {
-                let range = (service, node, 0)..=(service, node, u32::MAX);
-                self.by_node_slot.range(range).filter(|(_, _, handle)| fills(handle)).count()
-            }
-        };
-        u32::try_from(count).unwrap_or(u32::MAX)
-    }
-
     /// The tasks that name a node, by id: those that hold it, those that have ended there, and those that were made
     /// for it and wait.
     pub fn tasks_of_node(&self, node: NodeId) -> impl Iterator<Item = &Arc<Task>> {
@@ -116,8 +100,11 @@ impl Tables {
     /// task. Costs O(log tasks) a group, however many tasks it has.
     pub fn waiting_groups(&self) -> impl Iterator<Item = (ServiceId, RevisionId, Index)> + '_ {
         self.waiting.iter().filter_map(|((service, revision), waiting)| {
-            let (oldest, _, _) = waiting.get_min()?;
-            Some((*service, *revision, *oldest))
+            let oldest = [
+                waiting.numbered.get_min().map(|(made, ..)| *made),
+                waiting.on_nodes.get_min().map(|(made, ..)| *made),
+            ];
+            Some((*service, *revision, oldest.into_iter().flatten().min()?))
         })
     }
 
@@ -131,7 +118,16 @@ impl Tables {
     }
 
     fn in_waiting<'a>(&'a self, waiting: &'a Waiting) -> impl Iterator<Item = &'a Arc<Task>> + use<'a> {
-        InSlots::new(self, waiting.iter().map(|(created, slot, task)| ((*created, *slot), *task)))
+        let numbered = waiting.numbered.iter().map(|(made, slot, task)| ((*made, *slot), *task));
+        let on_nodes = waiting.on_nodes.iter().map(|(made, slot, task)| ((*made, *slot), *task));
+        let mut numbered = InSlots::new(self, numbered).peekable();
+        let mut on_nodes = InSlots::new(self, on_nodes).peekable();
+        // Of the same age, numbers come before nodes, as in the order of slots.
+        std::iter::from_fn(move || match (numbered.peek(), on_nodes.peek()) {
+            (Some(a), Some(b)) if b.created < a.created => on_nodes.next(),
+            (Some(_), _) => numbered.next(),
+            (None, _) => on_nodes.next(),
+        })
     }
 
     /// The tasks that are desired `Ready` until a moment and have not ended, the earliest moment first, then by id.

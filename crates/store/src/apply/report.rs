@@ -66,8 +66,11 @@ impl Tx<'_> {
 
     /// Program reports within their limits. Texts that are known already share their memory.
     fn bounded(&self, task: &Task, programs: &[ProgramStatus]) -> Box<[ProgramStatus]> {
-        let spec = self.tables.revision(task.revision).map(|r| &r.task.programs);
         let known = |name: &Arc<str>| {
+            if let Some(before) = task.programs.iter().find(|p| p.name == *name) {
+                return Arc::clone(&before.name);
+            }
+            let spec = self.tables.revision(task.revision).map(|r| &r.task.programs);
             let same = spec.and_then(|programs| programs.iter().find(|p| p.name == *name));
             same.map_or_else(|| clip(name), |p| Arc::clone(&p.name))
         };

@@ -9,7 +9,7 @@ use model::{
 
 use super::journal::Before;
 use super::{Tx, clip, wrong};
-use crate::{ObjectId, Refused};
+use crate::{NodeUse, ObjectId, Refused};
 
 /// What a task is made of.
 pub(super) struct Made {
@@ -104,8 +104,8 @@ impl Tx<'_> {
         if old.node.is_some_and(|made_for| made_for != node) {
             return Err(wrong(object, "it was made for another node"));
         }
-        self.need_node(node)?;
-        self.check_ports(object, node, ports)?;
+        let (_, used) = self.tables.node_with_use(node).ok_or(Refused::Missing(ObjectId::Node(node)))?;
+        check_ports(object, node, used, ports)?;
         let (at, applied_at) = (self.time, self.time);
         let new = Task {
             node: Some(node),
@@ -115,27 +115,6 @@ impl Tx<'_> {
             ..old.clone()
         };
         self.direct(handle, new);
-        Ok(())
-    }
-
-    /// Host ports must be free on the node, and be given once.
-    fn check_ports(&self, object: ObjectId, node: NodeId, ports: &[BoundPort]) -> Result<(), Refused> {
-        if ports.len() > limits::PORTS {
-            return Err(wrong(object, format!("{} ports are more than {}", ports.len(), limits::PORTS)));
-        }
-        let used = self.tables.node_use(node);
-        for (at, BoundPort { protocol, port, .. }) in ports.iter().enumerate() {
-            let name = || format!("host port {port}/{}", protocol.as_str());
-            if *port == 0 {
-                return Err(wrong(object, "host port 0 cannot be held"));
-            }
-            if ports[..at].iter().any(|p| p.protocol == *protocol && p.port == *port) {
-                return Err(wrong(object, format!("{} is given twice", name())));
-            }
-            if let Some(holder) = used.port_holder(*protocol, *port) {
-                return Err(wrong(object, format!("{} of node {node} is held by task {holder}", name())));
-            }
-        }
         Ok(())
     }
 
@@ -223,6 +202,26 @@ fn check_made(object: ObjectId, made: &Made) -> Result<(), Refused> {
     }
     if made.start_after.is_some() && made.desired != Desired::Ready {
         return Err(wrong(object, "only a task that shall be ready waits for a moment"));
+    }
+    Ok(())
+}
+
+/// Host ports must be free on the node, and be given once.
+fn check_ports(object: ObjectId, node: NodeId, used: &NodeUse, ports: &[BoundPort]) -> Result<(), Refused> {
+    if ports.len() > limits::PORTS {
+        return Err(wrong(object, format!("{} ports are more than {}", ports.len(), limits::PORTS)));
+    }
+    for (at, BoundPort { protocol, port, .. }) in ports.iter().enumerate() {
+        let name = || format!("host port {port}/{}", protocol.as_str());
+        if *port == 0 {
+            return Err(wrong(object, "host port 0 cannot be held"));
+        }
+        if ports[..at].iter().any(|p| p.protocol == *protocol && p.port == *port) {
+            return Err(wrong(object, format!("{} is given twice", name())));
+        }
+        if let Some(holder) = used.port_holder(*protocol, *port) {
+            return Err(wrong(object, format!("{} of node {node} is held by task {holder}", name())));
+        }
     }
     Ok(())
 }
