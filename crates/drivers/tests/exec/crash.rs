@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use drivers::{Attached, Driver, DriverError, KeepLogs, Key};
 
-use crate::common::*;
+use crate::hall::*;
 
 /// Kills the starting process at moments spread over the whole of a start, then looks and starts again: there is one
 /// program at each moment, and the same one before and after.

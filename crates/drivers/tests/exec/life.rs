@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use drivers::{Attached, Driver, DriverError, KeepLogs, Key};
 
-use crate::common::*;
+use crate::hall::*;
 
 #[test]
 fn a_program_runs_and_its_end_is_known() {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
+mod hall;
 mod crash;
 mod life;
 mod output;

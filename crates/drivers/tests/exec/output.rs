@@ -5,7 +5,7 @@ use std::fs;
 use drivers::logs::{Follow, LogQuery, LogStream, LogStreamName};
 use drivers::{Driver, KeepLogs, Key};
 
-use crate::common::*;
+use crate::hall::*;
 
 #[test]
 fn output_is_kept_to_the_last_byte() {

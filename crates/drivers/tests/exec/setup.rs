@@ -4,7 +4,7 @@ use std::fs;
 
 use drivers::{Driver, Key};
 
-use crate::common::*;
+use crate::hall::*;
 
 #[test]
 fn environment_streams_and_directory() {

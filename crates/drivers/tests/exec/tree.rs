@@ -4,7 +4,7 @@ use std::fs;
 
 use drivers::{Driver, Key, Limits};
 
-use crate::common::*;
+use crate::hall::*;
 
 /// Children, grandchildren, daemons of their own session, all ignoring the polite signal.
 const TREE: &str = "trap '' TERM; \
