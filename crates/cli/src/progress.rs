@@ -152,8 +152,8 @@ struct Line {
     failed: BTreeMap<String, BTreeSet<String>>,
     /// The last failure, in words.
     last_failure: Option<String>,
-    /// The number of ended tasks when tasks were last looked at.
-    looked_at: Option<u64>,
+    /// The number of ended tasks when tasks were last looked at, and when that was.
+    looked_at: Option<(u64, Instant)>,
     /// True when nothing of it is left that could start, and all of it ended well.
     finished: bool,
 }
@@ -300,15 +300,21 @@ impl Line {
         if status.converged || self.finished {
             return false;
         }
-        let new_ends = self.looked_at != Some(self.ended()) && self.ended() > 0;
-        let stuck =
-            self.heard_at.elapsed() >= STILL && status.running < status.wanted && self.looked_at.is_none();
-        new_ends || stuck
+        let new_ends = self.ended() > 0 && self.looked_at.is_none_or(|(ended, _)| ended != self.ended());
+        let looked_in_quiet = self.looked_at.is_some_and(|(_, at)| at >= self.heard_at + STEADY);
+        new_ends || (self.is_quiet() && !looked_in_quiet && status.running < status.wanted)
+    }
+
+    /// True when nothing has changed for long enough that nothing is about to: an ended task, for example, is replaced (if
+    /// only by one that waits for its delay) long before.
+    fn is_quiet(&self) -> bool {
+        self.heard_at.elapsed() >= STEADY
     }
 
     /// Learns from the tasks what fails. `index` is the state in which the wait began.
     fn look_at(&mut self, tasks: &[Task], index: u64) -> Result<(), Failure> {
-        self.looked_at = Some(self.ended());
+        let quiet = self.is_quiet();
+        self.looked_at = Some((self.ended(), Instant::now()));
         for task in tasks.iter().filter(|t| t.current && t.version > index) {
             if matches!(task.state.as_str(), "failed" | "rejected") {
                 self.failed.entry(task.name.clone()).or_default().insert(task.id.clone());
@@ -322,7 +328,7 @@ impl Line {
         let wanted = self.status.as_ref().map_or(0, |s| s.wanted);
         let live = |t: &&Task| matches!(t.desired.as_str(), "ready" | "running" | "complete") && !is_ended(t);
         let ours: Vec<&Task> = tasks.iter().filter(|t| t.current && t.desired != "remove").collect();
-        if wanted == 0 || ours.is_empty() || tasks.iter().any(|t| live(&t)) {
+        if !quiet || wanted == 0 || ours.is_empty() || tasks.iter().any(|t| live(&t)) {
             return Ok(());
         }
         // Every slot has ended and its policy replaces nothing.
@@ -344,7 +350,7 @@ impl Line {
         let Some(status) = &self.status else { return format!("{}: ...", self.name) };
         let mut text = format!("{}: {}/{} running", self.name, status.running, status.wanted);
         if self.is_there() {
-            text.push_str(if self.finished { ", ended with success" } else { ", as it should be" });
+            text.push_str(if self.finished { ", ended with success" } else { ", steady" });
             return text;
         }
         if status.updated < status.wanted && status.updated > 0 {
@@ -393,7 +399,7 @@ pub async fn gone(client: &Client, screen: &mut Screen, wait: Wait) -> Result<()
     let deadline = wait.timeout.map(|t| Instant::now() + t);
     let mut said = String::new();
     for (id, name) in &wait.services {
-        let mut after = 0;
+        let (mut after, mut said_at) = (0, None);
         loop {
             let left =
                 deadline.map_or(BLOCKING, |d| d.saturating_duration_since(Instant::now()).min(BLOCKING));
@@ -415,11 +421,15 @@ pub async fn gone(client: &Client, screen: &mut Screen, wait: Wait) -> Result<()
             after = answer.changed;
             let left = answer.value.iter().filter(|t| !is_ended(t)).count();
             let text = format!("{name}: {left} {} still to end", if left == 1 { "task" } else { "tasks" });
+            let in_place = screen.err_size.is_some();
             if deadline.is_some_and(|d| Instant::now() >= d) {
                 return Err(Failure::TimedOut(format!("timed out: {text}")));
             }
-            if !wait.quiet && text != said {
+            // Where lines stay, one a service and second is enough.
+            let due = in_place || said_at.is_none_or(|at: Instant| at.elapsed() >= STEADY);
+            if !wait.quiet && text != said && due {
                 said.clone_from(&text);
+                said_at = Some(Instant::now());
                 show_one(screen, &text)?;
             }
         }
@@ -467,8 +477,10 @@ mod tests {
         serde_json::from_value(whole).unwrap()
     }
 
+    /// A line of which nothing was heard for a while.
     fn line(status: ServiceStatus) -> Line {
         let mut line = board().lines.remove(0);
+        line.heard_at = Instant::now().checked_sub(STEADY).unwrap();
         line.status = Some(status);
         line
     }
@@ -517,7 +529,7 @@ mod tests {
             ],
         );
         ended.unwrap();
-        assert_eq!(said, "web: 2/2 running, as it should be\n");
+        assert_eq!(said, "web: 2/2 running, steady\n");
     }
 
     #[test]
@@ -581,6 +593,10 @@ mod tests {
     fn what_ended_and_is_not_replaced_is_done_or_failed() {
         let ended =
             |state: &str| task(serde_json::json!({"state": state, "desired": "shutdown", "exit_code": 1}));
+        // While things move, a replacement may still be made.
+        let mut moving = line(wanted(1, 0));
+        moving.heard_at = Instant::now();
+        moving.look_at(&[ended("failed")], 10).unwrap();
         let mut line_ok = line(wanted(1, 0));
         line_ok.look_at(&[ended("complete")], 10).unwrap();
         assert!(line_ok.is_there());

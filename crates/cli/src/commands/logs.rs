@@ -104,8 +104,8 @@ struct Writer {
     timestamps: bool,
     task_ids: bool,
     whole: bool,
-    /// Where tasks run, as far as known.
-    hosts: BTreeMap<String, String>,
+    /// What tasks are called and where they run, as far as it was asked for.
+    known: BTreeMap<String, (String, String)>,
     /// Lines that go on, by task, program and stream, with the time of their beginning.
     open: BTreeMap<(String, String, String), (String, String, String)>,
     /// Fronts are padded to the widest so far.
@@ -121,7 +121,7 @@ impl Writer {
             timestamps: logs.timestamps,
             task_ids: !logs.no_task_ids,
             whole: logs.no_trunc,
-            hosts: BTreeMap::new(),
+            known: BTreeMap::new(),
             open: BTreeMap::new(),
             width: 0,
         }
@@ -186,18 +186,17 @@ impl Writer {
         if self.raw {
             return String::new();
         }
-        let host = match self.hosts.get(task) {
-            Some(host) => host.clone(),
+        let (mut front, host) = match self.known.get(task) {
+            Some(known) => known.clone(),
             None => {
                 let route = Route::new(&["tasks", task]);
+                // A line is worth more than where it came from: what is not known is left open.
                 let asked = self.client.get::<Task>(route).await.ok().map(|a| a.value);
-                // A line is worth more than where it came from: a node that is not known is left open.
-                let host = asked.and_then(|t| t.hostname.or(t.node)).unwrap_or_default();
-                self.hosts.insert(task.to_owned(), host.clone());
-                host
+                let known = asked.map_or_else(|| (name.to_owned(), String::new()), called);
+                self.known.insert(task.to_owned(), known.clone());
+                known
             }
         };
-        let mut front = name.to_owned();
         if self.task_ids {
             front.push_str(&format!(".{}", short(task, self.whole)));
         }
@@ -209,6 +208,16 @@ impl Writer {
         }
         front
     }
+}
+
+/// What a task is called, and where it runs. Of a global service its node is told once, behind the `@`.
+fn called(task: Task) -> (String, String) {
+    let host = task.hostname.or(task.node).unwrap_or_default();
+    let name = match (task.slot, task.service_name) {
+        (None, Some(service)) if !host.is_empty() => service,
+        _ => task.name,
+    };
+    (name, host)
 }
 
 #[cfg(test)]
@@ -230,8 +239,8 @@ mod tests {
     fn written(flags: &[&str], items: &[serde_json::Value]) -> (String, String) {
         let line = Line::try_parse_from(["logs", "web"].iter().chain(flags)).unwrap();
         let mut writer = Writer::new(&line.logs, Client::new(Target::Unix("/nowhere".into()), None));
-        writer.hosts.insert("0123456789abcdefghijklmno".into(), "alpha".into());
-        writer.hosts.insert("t2".into(), String::new());
+        writer.known.insert("0123456789abcdefghijklmno".into(), ("web.1".into(), "alpha".into()));
+        writer.known.insert("t2".into(), ("web.2".into(), String::new()));
         let (mut screen, out, err) = paper();
         let done = crate::commands::block_on(async {
             for item in items {
@@ -287,6 +296,14 @@ web.2.t2                 | never ends
         }
         let json: LogItem = serde_json::from_str(&written(&["--json"], &items).0).unwrap();
         assert!(matches!(json, LogItem::Line { text, .. } if text == "hello"));
+    }
+
+    #[test]
+    fn a_global_task_names_its_node_once() {
+        use crate::commands::tasks::tests::task;
+        let global = task(json!({"name": "agent.n1", "service_name": "agent", "slot": null}));
+        assert_eq!(called(global), ("agent".into(), "alpha".into()));
+        assert_eq!(called(task(json!({}))), ("web.1".into(), "alpha".into()));
     }
 
     #[test]

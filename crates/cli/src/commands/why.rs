@@ -51,11 +51,12 @@ fn show(screen: &mut Screen, why: &Answer, whole: bool) -> Result<(), Failure> {
         screen.line(format!("  {}", plain(fact)))?;
     }
     for waiting in &why.waiting {
+        let first = short(&waiting.first, whole);
         heading(
             screen,
             &match waiting.count {
-                1 => format!("{} waits for a node", waiting.first),
-                n => format!("{} and {} more wait for a node", waiting.first, n - 1),
+                1 => format!("Task {first} waits for a node"),
+                n => format!("Task {first} and {} more wait for a node", n - 1),
             },
         )?;
         match &waiting.unplaced {
@@ -152,9 +153,9 @@ mod tests {
             "subject": subject, "index": 9,
             "facts": ["2 of 3 tasks run", "web.3 waits: no suitable node (insufficient memory on 1 node)"],
             "waiting": [
-                {"count": 2, "first": "web.3", "unplaced": {"text": "no suitable node (insufficient memory on 1 node)",
+                {"count": 2, "first": "0123456789abcdefghijklmno", "unplaced": {"text": "no suitable node (insufficient memory on 1 node)",
                     "refusals": [{"filter": "resources", "nodes": 1, "text": "insufficient memory on 1 node"}]}},
-                {"count": 1, "first": "web.9"},
+                {"count": 1, "first": "t9"},
             ],
             "verdicts": [
                 {"node": "0123456789abcdefghijklmno", "hostname": "alpha", "fits": false, "filter": "resources", "text": "needs 1 GiB, 5 MiB is free"},
@@ -173,11 +174,11 @@ service web (0123456789ab)
   2 of 3 tasks run
   web.3 waits: no suitable node (insufficient memory on 1 node)
 
-web.3 and 1 more wait for a node
+Task 0123456789ab and 1 more wait for a node
 NODES  RULE       REASON
 1      resources  insufficient memory on 1 node
 
-web.9 waits for a node
+Task t9 waits for a node
 the scheduler has not looked at it yet
 
 What each node says
