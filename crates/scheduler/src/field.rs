@@ -105,7 +105,11 @@ impl<'v> Seat<'v> {
     pub fn fits(&self, need: &Resources) -> bool {
         (need.nano_cpus <= 0 || need.nano_cpus <= self.free_cpus)
             && (need.memory <= 0 || need.memory <= self.free_memory)
-            && need.generic.iter().all(|(name, amount)| *amount <= 0 || *amount <= self.free_generic(name))
+            && (need.generic.is_empty() || self.fits_generic(&need.generic))
+    }
+
+    fn fits_generic(&self, need: &BTreeMap<Arc<str>, i64>) -> bool {
+        need.iter().all(|(name, amount)| *amount <= 0 || *amount <= self.free_generic(name))
     }
 
     /// The task that holds a host port here, or was promised it by this pass.

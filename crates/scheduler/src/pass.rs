@@ -67,7 +67,7 @@ pub struct Placements {
 ///
 /// Cost: a group costs the nodes it looks at, in the order of their load, until there are as many without a task of its
 /// service as it has tasks, otherwise all nodes; then O(log nodes) a placement. An impossible group costs all nodes
-/// twice (about 10 ns a node) and its tasks once. So a pass costs at most O(groups x nodes + placements x log nodes + tasks
+/// twice when it is new and later once (5 to 10 ns a node), and its tasks once. So a pass costs at most O(groups x nodes + placements x log nodes + tasks
 /// left), and one that places a few tasks on free nodes O(groups + log nodes). Which events are worth a pass says
 /// [`relevant`](crate::relevant).
 pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
@@ -113,6 +113,15 @@ struct Left<'v> {
     tasks: Vec<&'v Arc<Task>>,
     /// Where the turn placed tasks of the service, and how many; only kept when the spec limits them.
     taken: Vec<(u32, u32)>,
+    /// Why, if that was found out before any was placed.
+    found: Option<Found>,
+}
+
+/// A reason that was found in the middle of a pass. It holds at the end if nothing was placed since.
+struct Found {
+    why: Unplaced,
+    /// How many tasks the pass had placed.
+    placed: usize,
 }
 
 impl<'v> Pass<'v, '_> {
@@ -142,6 +151,7 @@ impl<'v> Pass<'v, '_> {
         let mut tasks = group.tasks(self.view).peekable();
         let mut left = Vec::new();
         let mut stuck = false;
+        let mut found = None;
         while tasks.peek().is_some() {
             if self.budget() == 0 {
                 self.out.more = true;
@@ -152,14 +162,15 @@ impl<'v> Pass<'v, '_> {
             left.extend(self.confirm(group.service, &need, &made_for_node));
             self.end_part(group.service, seats);
             // They are equal: where one finds no node, neither do those after it.
-            let placed = if stuck { 0 } else { self.spread(group.service, &need, &free) };
+            let placed = if stuck { 0 } else { self.spread(group.service, &need, &free, &mut found) };
             self.end_part(group.service, seats);
             stuck |= placed < free.len();
             left.extend(&free[placed..]);
         }
         if !left.is_empty() {
             self.out.unplaced += left.len();
-            self.left.push(Left { service: group.service, need, tasks: left, taken: Vec::new() });
+            let taken = Vec::new();
+            self.left.push(Left { service: group.service, need, tasks: left, taken, found });
         }
     }
 
@@ -202,20 +213,27 @@ impl<'v> Pass<'v, '_> {
     }
 
     /// Spreads equal tasks over the nodes that take them; returns how many found one, the first of them.
-    fn spread(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> usize {
+    fn spread(
+        &mut self,
+        service: &Service,
+        need: &Need<'v>,
+        tasks: &[&'v Arc<Task>],
+        found: &mut Option<Found>,
+    ) -> usize {
         let Some(first) = tasks.first() else {
             return 0;
         };
-        // What found no node before will hardly find one now, and to know that, no order is needed.
+        // What found no node before will hardly find one now; so the reason is looked for at once.
         if first.unplaced.is_some() {
             self.field.complete();
-            if self.field.seats().iter().all(|seat| object(seat, need).is_some()) {
+            if let Some(why) = self.reason(need) {
+                *found = Some(Found { why, placed: self.out.placed });
                 return 0;
             }
         }
-        let mut found = candidates(&mut self.field, need, tasks.len());
+        let mut candidates = candidates(&mut self.field, need, tasks.len());
         for (placed, task) in tasks.iter().enumerate() {
-            let took = found.take_best(|rank| {
+            let took = candidates.take_best(|rank| {
                 let how = How::Spread { of_service: rank.of_service };
                 self.assign(service, need, task, rank.seat, how);
                 rank_again(rank.seat, self.field.seat(rank.seat), need)
@@ -267,19 +285,24 @@ impl<'v> Pass<'v, '_> {
             let (alone, free): (Vec<_>, Vec<_>) =
                 left.tasks.iter().copied().partition(|task| task.node.is_some());
             if !free.is_empty() {
-                let mut tally = Tally::new(&left.need);
-                self.field.seats().iter().for_each(|seat| tally.ask(seat));
-                if tally.takers() > 0 {
-                    // Only nodes in flight would take it: the order of turns lets nothing be freed in a pass.
-                    self.out.held = true;
-                } else {
-                    self.explain(left.service, &free, tally.unplaced(self.view), &mut budget);
+                let found = left.found.filter(|found| found.placed == self.out.placed);
+                match found.map(|found| found.why).or_else(|| self.reason(&left.need)) {
+                    Some(why) => self.explain(left.service, &free, why, &mut budget),
+                    // A pass frees nothing, so only nodes in flight can be the ones that would take them.
+                    None => self.out.held = true,
                 }
             }
             for (why, tasks) in self.reasons_of_preassigned(&left.need, &alone) {
                 self.explain(left.service, &tasks, why, &mut budget);
             }
         }
+    }
+
+    /// Why no node takes a task; `None` when one does. All nodes must have been looked at.
+    fn reason(&self, need: &Need<'v>) -> Option<Unplaced> {
+        let mut tally = Tally::new(need);
+        self.field.seats().iter().for_each(|seat| tally.ask(seat));
+        (tally.takers() == 0).then(|| tally.unplaced(self.view))
     }
 
     /// The reasons of tasks that were made for nodes, with the tasks of each; by the text.

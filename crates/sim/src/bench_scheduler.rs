@@ -94,6 +94,7 @@ fn measure(shape: &Shape) -> Vec<Figure> {
         Figure::new("apply_cpu_s", apply.cpu_s),
         Figure::new("decided_and_applied_per_s", placed / (decide.wall_s + apply.wall_s)),
         Figure::new("idle_pass_s", idle_pass.wall_s),
+        Figure::new("idle_pass_cpu_s", idle_pass.cpu_s),
     ]
 }
 

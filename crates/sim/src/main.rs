@@ -7,10 +7,11 @@
 
 mod bench;
 mod bench_scheduler;
+mod bench_store;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: sim bench scheduler [--json] [--row ROW]";
+const USAGE: &str = "usage: sim bench scheduler|store [--json] [--row ROW]";
 
 /// The allocator that the `quelea` program uses, so that what is measured here holds there.
 #[global_allocator]
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["bench", "scheduler", options @ ..] => bench::run("scheduler", bench_scheduler::ROWS, options),
+        ["bench", "store", options @ ..] => bench::run("store", bench_store::ROWS, options),
         ["bench", name, ..] => Err(format!("there is no bench {name:?}; {USAGE}")),
         _ => Err(USAGE.into()),
     };
