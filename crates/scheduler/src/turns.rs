@@ -26,13 +26,13 @@ pub(crate) struct Group<'v> {
 ///
 /// Tasks of a service that is being removed are left out: the orchestrator will end them, and they need no node.
 pub(crate) fn turns(view: &Tables) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group> = view
-        .waiting_groups()
-        .filter_map(|(service, revision, oldest)| {
-            let (service, used) = view.service_with_use(service)?;
-            Some(Group { service, used, revision, oldest, oldest_of_service: oldest })
-        })
-        .collect();
+    let waiting = view.waiting_groups();
+    let mut groups = Vec::with_capacity(waiting.size_hint().1.unwrap_or(0));
+    for (service, revision, oldest) in waiting {
+        if let Some((service, used)) = view.service_with_use(service) {
+            groups.push(Group { service, used, revision, oldest, oldest_of_service: oldest });
+        }
+    }
     for same in groups.chunk_by_mut(|a, b| a.service.id == b.service.id) {
         let oldest = same.iter().map(|group| group.oldest).min().unwrap_or_default();
         same.iter_mut().for_each(|group| group.oldest_of_service = oldest);
