@@ -136,7 +136,10 @@ struct Board {
     lines: Vec<Line>,
     index: u64,
     quiet: bool,
+    /// How many lines of the terminal are ours, and what stands in them.
     drawn: usize,
+    shown: String,
+    /// What was last said of each service where lines stay.
     said: BTreeMap<usize, String>,
 }
 
@@ -176,6 +179,7 @@ impl Board {
             index: wait.index,
             quiet: wait.quiet,
             drawn: 0,
+            shown: String::new(),
             said: BTreeMap::new(),
         }
     }
@@ -250,19 +254,24 @@ impl Board {
             open.chain(done).take(room).collect()
         };
         let mut text = String::new();
-        if self.drawn > 0 {
-            text.push_str(&format!("\u{1b}[{}A", self.drawn));
-        }
         for line in &shown {
             let clipped = clip(&line.text(), columns.saturating_sub(1));
             let colour = screen.colour;
             text.push_str(&format!("\u{1b}[2K{}\n", line.tone().paint(&clipped, colour)));
         }
+        let up = self.drawn;
         self.drawn = self.drawn.max(shown.len());
         for _ in shown.len()..self.drawn {
             text.push_str("\u{1b}[2K\n");
         }
+        if text == self.shown {
+            return Ok(());
+        }
+        if up > 0 {
+            write!(screen.err, "\u{1b}[{up}A")?;
+        }
         screen.err.write_all(text.as_bytes())?;
+        self.shown = text;
         Ok(())
     }
 
@@ -530,6 +539,22 @@ mod tests {
         );
         ended.unwrap();
         assert_eq!(said, "web: 2/2 running, steady\n");
+    }
+
+    #[test]
+    fn on_a_terminal_lines_are_redrawn_in_place_when_they_change() {
+        let mut board = board();
+        let (mut screen, _, err) = paper();
+        screen.err_size = Some((30, 24));
+        for running in [0, 0, 1] {
+            board.lines[0].status = Some(wanted(2, running));
+            board.lines[0].last_failure = Some("exit status 1".into());
+            board.draw(&mut screen, false).unwrap();
+        }
+        assert_eq!(
+            err.text(),
+            "\u{1b}[2Kweb: 0/2 running, last failu…\n\u{1b}[1A\u{1b}[2Kweb: 1/2 running, last failu…\n"
+        );
     }
 
     #[test]

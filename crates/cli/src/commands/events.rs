@@ -238,7 +238,7 @@ mod tests {
         let (mut screen, out, _) = paper();
         let client = daemon.client();
         let followed = async {
-            let patience = std::time::Duration::from_secs(60);
+            let patience = Duration::from_secs(60);
             tokio::time::timeout(patience, events.follow(&client, &mut screen))
                 .await
                 .expect("the script ends")

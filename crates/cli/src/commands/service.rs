@@ -231,8 +231,15 @@ fn state(service: &Service) -> (String, Tone) {
     if status.updated < status.wanted && status.updated > 0 {
         return (format!("updating {}/{}", status.updated, status.wanted), Tone::Waiting);
     }
+    let to_come = |(state, n): (&String, &u64)| *n > 0 && !ENDED.contains(&state.as_str());
+    if status.wanted > 0 && !status.tasks.is_empty() && !status.tasks.iter().any(to_come) {
+        return ("ended".into(), Tone::Bad);
+    }
     ("moving".into(), Tone::Waiting)
 }
+
+/// States of tasks that run no more.
+const ENDED: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
 
 fn ports(service: &Service) -> String {
     let show = |p: &native_api::types::Port| {
@@ -527,6 +534,27 @@ pub mod tests {
         });
         whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         serde_json::from_value(whole).unwrap()
+    }
+
+    #[test]
+    fn where_a_service_stands() {
+        let with = |status: Value| state(&service(json!({"status": status}))).0;
+        let base = |more: Value| {
+            let mut status = json!({"wanted": 3, "running": 1, "updated": 3, "waiting": 0, "converged": false, "tasks": {}});
+            status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            status
+        };
+        for (status, word) in [
+            (json!({"converged": true}), "steady"),
+            (json!({"waiting": 2}), "2 waiting"),
+            (json!({"updated": 1}), "updating 1/3"),
+            (json!({"tasks": {"failed": 2, "running": 1}}), "moving"),
+            (json!({"tasks": {"failed": 2, "complete": 1}}), "ended"),
+            (json!({"wanted": 0, "tasks": {"running": 1}}), "moving"),
+            (json!({}), "moving"),
+        ] {
+            assert_eq!(with(base(status.clone())), word, "{status}");
+        }
     }
 
     fn list_flags() -> ListFlags {
