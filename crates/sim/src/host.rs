@@ -171,10 +171,8 @@ impl Host {
 
     fn start(&mut self, program: ProgramRef, watch: bool, now: Time) -> Input {
         let name = (Arc::clone(&program.task), Arc::clone(&program.program));
-        if let Some(there) = self.processes.get(&name) {
-            if there.ended.is_none() {
-                self.doubled.push(format!("{}/{} was started while it ran", name.0, name.1));
-            }
+        if self.processes.get(&name).is_some_and(|there| there.ended.is_none()) {
+            self.doubled.push(format!("{}/{} was started while it ran", name.0, name.1));
         }
         let pid = self.next_pid;
         self.next_pid += 1;
