@@ -298,7 +298,13 @@ impl<'v> Field<'v> {
             let seat = &mut self.seats[number as usize];
             if let (Some(order), true) = (&mut self.order, seat.is_moved()) {
                 let place = |load| Place { load, node: seat.node.id, seat: number };
-                order.remove(&place(seat.listed));
+                // Mostly it is the first, and that is found without a search.
+                let old = place(seat.listed);
+                if order.first() == Some(&old) {
+                    order.pop_first();
+                } else {
+                    order.remove(&old);
+                }
                 order.insert(place(seat.load));
             }
             seat.listed = seat.load;

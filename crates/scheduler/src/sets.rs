@@ -1,5 +1,6 @@
 //! Placements and reasons as change sets of bounded size.
 
+use std::fmt::{Arguments, Write};
 use std::sync::Arc;
 
 use model::{BoundPort, Rule, Service, Task, TaskId, Unplaced, Version};
@@ -24,6 +25,8 @@ pub(crate) struct Sets {
     note: Note,
     /// How many notes were begun.
     notes: u32,
+    /// Where sentences are put together.
+    text: String,
 }
 
 /// How a node came to be chosen.
@@ -66,6 +69,7 @@ impl Sets {
             number: 1,
             note: Note::default(),
             notes: 1,
+            text: String::new(),
         }
     }
 
@@ -112,25 +116,29 @@ impl Sets {
         let Some(First { task, hostname, how, load }) = first else {
             return;
         };
-        let text = match (how, tasks) {
-            (How::Spread { of_service }, 1) => format!(
+        let only = (tasks == 1).then_some(task);
+        let mut say = |text: Arguments| self.decide(service, Rule::Placed, only, text);
+        match (how, tasks) {
+            (How::Spread { of_service }, 1) => say(format_args!(
                 "placed on {hostname}: fewest tasks of the service ({of_service}), then fewest tasks in all ({load})"
-            ),
-            (How::Spread { .. }, _) => {
-                let nodes = counted(nodes, "node", "nodes");
-                format!("{tasks} tasks placed on {nodes}, fewest tasks of the service first")
-            }
-            (How::Confirmed, 1) => format!("placed on {hostname}, for which it was made"),
-            (How::Confirmed, _) => {
-                let nodes = counted(nodes, "node", "nodes");
-                format!("{tasks} tasks placed on {nodes}, each on the one for which it was made")
-            }
-        };
-        self.decide(service, Rule::Placed, (tasks == 1).then_some(task), text);
+            )),
+            (How::Spread { .. }, _) => say(format_args!(
+                "{tasks} tasks placed on {}, fewest tasks of the service first",
+                counted(nodes, "node", "nodes")
+            )),
+            (How::Confirmed, 1) => say(format_args!("placed on {hostname}, for which it was made")),
+            (How::Confirmed, _) => say(format_args!(
+                "{tasks} tasks placed on {}, each on the one for which it was made",
+                counted(nodes, "node", "nodes")
+            )),
+        }
     }
 
-    fn decide(&mut self, service: &Service, rule: Rule, task: Option<TaskId>, text: String) {
-        self.open.changes.push(Change::Decide { service: service.id, rule, task, text: text.into() });
+    fn decide(&mut self, service: &Service, rule: Rule, task: Option<TaskId>, text: Arguments) {
+        self.text.clear();
+        self.text.write_fmt(text).expect("a string takes any text");
+        let text = self.text.as_str().into();
+        self.open.changes.push(Change::Decide { service: service.id, rule, task, text });
     }
 
     fn close(&mut self) {
@@ -160,7 +168,7 @@ impl Sets {
         self.open.changes.push(Change::ExplainTasks { tasks, unplaced: Some(Arc::clone(why)) });
         if first_time > 0 {
             let wait = counted(first_time, "task waits", "tasks wait");
-            self.decide(service, Rule::Unplaced, only, format!("{wait}: {why}"));
+            self.decide(service, Rule::Unplaced, only, format_args!("{wait}: {why}"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Who is placed when: the groups of waiting tasks in the order in which they get their turn.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use model::{Index, RevisionId, Service, Task};
@@ -14,6 +14,8 @@ pub(crate) struct Group<'v> {
     pub used: &'v ServiceUse,
     /// What they run.
     pub revision: RevisionId,
+    /// The service's priority, beside what it is compared with.
+    priority: u8,
     /// The index that made the oldest of them.
     oldest: Index,
     /// The index that made the oldest waiting task of the service.
@@ -30,21 +32,28 @@ pub(crate) fn turns(view: &Tables) -> Vec<Group<'_>> {
     let mut groups = Vec::with_capacity(waiting.size_hint().1.unwrap_or(0));
     for (service, revision, oldest) in waiting {
         if let Some((service, used)) = view.service_with_use(service) {
-            groups.push(Group { service, used, revision, oldest, oldest_of_service: oldest });
+            let priority = service.priority;
+            groups.push(Group { service, used, revision, priority, oldest, oldest_of_service: oldest });
         }
     }
     for same in groups.chunk_by_mut(|a, b| a.service.id == b.service.id) {
         let oldest = same.iter().map(|group| group.oldest).min().unwrap_or_default();
         same.iter_mut().for_each(|group| group.oldest_of_service = oldest);
     }
-    groups.sort_unstable_by_key(|group| {
-        let service = (Reverse(group.service.priority), group.oldest_of_service, group.service.id);
-        (service, group.oldest, group.revision)
-    });
+    groups.sort_unstable_by(Group::compare);
     groups
 }
 
 impl<'v> Group<'v> {
+    /// The order of turns.
+    fn compare(a: &Self, b: &Self) -> Ordering {
+        b.priority
+            .cmp(&a.priority)
+            .then(a.oldest_of_service.cmp(&b.oldest_of_service))
+            .then_with(|| a.service.id.cmp(&b.service.id))
+            .then_with(|| (a.oldest, a.revision).cmp(&(b.oldest, b.revision)))
+    }
+
     /// Its tasks, the oldest first, then by slot. They are read as they are needed.
     pub fn tasks(&self, view: &'v Tables) -> impl Iterator<Item = &'v Arc<Task>> + use<'v> {
         view.tasks_waiting_of(self.service.id, self.revision)
