@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod hall;
 mod crash;
+mod hall;
 mod life;
 mod output;
 mod setup;
