@@ -7,7 +7,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use native_api::types::{ErrorBody, List};
 use serde::Serialize;
@@ -337,10 +337,13 @@ async fn refusal(response: Response<Incoming>) -> Failure {
         Ok(bytes) => bytes,
         Err(failure) => return failure,
     };
-    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| ErrorBody {
+    let mut body = serde_json::from_slice(&bytes).unwrap_or_else(|_| ErrorBody {
         error: format!("the daemon answered {status}"),
         ..ErrorBody::default()
     });
+    if status == StatusCode::UNAUTHORIZED {
+        body.error.push_str("; set QUELEA_TOKEN to it, or QUELEA_TOKEN_FILE to a file that holds it");
+    }
     Failure::Api { status: status.as_u16(), body: Box::new(body) }
 }
 
@@ -435,6 +438,7 @@ mod tests {
             Step::raw("GET /v1/info", "HTTP/1.1 502 Bad\r\nContent-Length: 4\r\n\r\noops"),
             Step::raw("GET /v1/info", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\noops"),
             Step::raw("GET /v1/info", ""),
+            fake::json("GET /v1/info", 401, 7, &serde_json::json!({"error": "a token is needed"})),
         ]);
         let client = daemon.client();
         let failures = crate::commands::block_on(async {
@@ -444,7 +448,7 @@ mod tests {
             let body = serde_json::json!({"a": 1});
             let made: String = client.change(Method::POST, Route::new(&["services"]), Some(&body)).await?;
             assert_eq!(made, "made");
-            for _ in 0..3 {
+            for _ in 0..4 {
                 failures.push(client.get::<u8>(Route::new(&["info"])).await.unwrap_err());
             }
             Ok(failures)
@@ -457,6 +461,7 @@ mod tests {
             "the daemon answered 502",
             "the daemon's answer is not understood",
             "lost the daemon at ",
+            "a token is needed; set QUELEA_TOKEN to it",
         ]) {
             assert!(failure.to_string().contains(part), "{failure}");
         }
