@@ -28,22 +28,42 @@ impl Tables {
 
     /// A task under an id that nothing has; answers its handle.
     pub(crate) fn insert_task(&mut self, task: Arc<Task>) -> u32 {
+        let handle = self.place_task(task);
+        self.index_in_service(handle);
+        self.index_on_node(handle);
+        handle
+    }
+
+    /// The first part of [`insert_task`](Self::insert_task): the task itself. Whoever has many to insert does each part for all
+    /// of them, in an order in which neighbours are close in memory.
+    pub(crate) fn place_task(&mut self, task: Arc<Task>) -> u32 {
+        let id = task.id;
         let service = self.service_handle(task.service);
         let node = task.node.map_or(NONE, |node| self.node_handle(node));
-        let handle = self.tasks.insert(TaskEntry { task: Arc::clone(&task), service, node });
-        self.task_handles.insert(task.id, handle);
+        self.hold_revision(task.revision);
+        let handle = self.tasks.insert(TaskEntry { task, service, node });
+        self.task_handles.insert(id, handle);
+        handle
+    }
+
+    /// The second part: what is known by service, and what waits.
+    pub(crate) fn index_in_service(&mut self, handle: u32) {
+        let Some(TaskEntry { task, service, .. }) = self.tasks.get(handle).cloned() else { return };
         match task.slot {
             Slot::Number(n) => self.by_number.insert((service, n, handle)).is_some(),
             Slot::Node(node) => self.by_node_slot.insert((service, node, handle)).is_some(),
         };
-        self.hold_revision(task.revision);
-        self.name_node(node, &task, handle);
         self.index_waits(None, Some(&task), handle);
+        self.with_service_use(service, |used| used.count(&task));
+    }
+
+    /// The third part: what is known by node.
+    pub(crate) fn index_on_node(&mut self, handle: u32) {
+        let Some(TaskEntry { task, node, .. }) = self.tasks.get(handle).cloned() else { return };
+        self.name_node(node, &task, handle);
         if task.holds_reservation() {
             self.reserve(node, &task, true);
         }
-        self.with_service_use(service, |used| used.count(&task));
-        handle
     }
 
     /// The same task, changed; answers what it was. Its service, slot, revision and `created` never change.

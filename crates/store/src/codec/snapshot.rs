@@ -9,8 +9,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use model::{
-    Cluster, Decision, Id, Job, Namespace, NamespaceId, Node, NodeId, Revision, Service, ServiceId, Task,
-    Time, Unplaced, limits,
+    BoundPort, Cluster, Decision, Id, Job, Namespace, NamespaceId, Node, NodeId, Revision, Service,
+    ServiceId, Slot, Task, Time, Unplaced, limits,
 };
 use prost::Message;
 
@@ -208,6 +208,9 @@ struct Loader {
     /// The reasons that were read last: neighbours often wait for the same one.
     reasons: Vec<Arc<Unplaced>>,
     header: HeaderMessage,
+    /// The handles of tasks that are placed and not indexed yet; by service and slot, and by node.
+    in_services: Vec<(u32, u32, u32)>,
+    on_nodes: Vec<(u32, u32)>,
 }
 
 /// So many different reasons are looked through for an equal one.
@@ -344,24 +347,54 @@ impl Loader {
         if !self.tables.knows_service(task.service) || !task.node.is_none_or(known) {
             return unfit("its service or node is missing");
         }
-        if matches!(task.slot, model::Slot::Number(n) if u64::from(n) >= limits::REPLICAS) {
+        if matches!(task.slot, Slot::Number(n) if u64::from(n) >= limits::REPLICAS) {
             return unfit("its slot is beyond every service");
         }
-        if task.holds_reservation() {
-            let node = task.node.unwrap_or_default();
-            if self.tables.node(node).is_none() {
-                return unfit("its node is missing");
-            }
-            let used = self.tables.node_use(node);
-            if task.ports.iter().any(|port| used.port_holder(port.protocol, port.port).is_some()) {
-                return unfit("another task holds its port");
-            }
+        if task.holds_reservation() && task.node.is_none_or(|node| self.tables.node(node).is_none()) {
+            return unfit("its node is missing");
         }
         if let Some(reason) = task.unplaced.take() {
             task.unplaced = Some(self.shared(reason));
         }
-        self.tables.set_task(task.id, Some(Arc::new(task)));
+        let slot = match task.slot {
+            Slot::Number(n) => n,
+            Slot::Node(_) => 0,
+        };
+        let handle = self.tables.place_task(Arc::new(task));
+        if let Some(entry) = self.tables.tasks.get(handle) {
+            self.in_services.push((entry.service, slot, handle));
+            self.on_nodes.push((entry.node, handle));
+        }
         Ok(())
+    }
+
+    /// Indexes the tasks: by service in the order of slots, then by node, so that neighbours are close in memory.
+    fn index_tasks(&mut self) -> Result<(), CodecError> {
+        self.in_services.sort_unstable();
+        for (_, _, handle) in std::mem::take(&mut self.in_services) {
+            self.tables.index_in_service(handle);
+        }
+        // Tasks came by id, so that their handles rise with their ids.
+        self.on_nodes.sort_unstable();
+        for (node, handle) in std::mem::take(&mut self.on_nodes) {
+            self.check_ports(node, handle)?;
+            self.tables.index_on_node(handle);
+        }
+        Ok(())
+    }
+
+    /// No two tasks hold the same port of a node.
+    fn check_ports(&self, node: u32, handle: u32) -> Result<(), CodecError> {
+        let task =
+            self.tables.task_at(handle).filter(|task| task.holds_reservation() && !task.ports.is_empty());
+        let (Some(task), Some(node)) = (task, self.tables.nodes.get(node)) else { return Ok(()) };
+        let taken = |port: &BoundPort| node.used.port_holder(port.protocol, port.port).is_some();
+        match task.ports.iter().find(|port| taken(port)) {
+            Some(port) => {
+                Err(CodecError::Unfit(format!("two tasks of node {} hold port {}", node.id, port.port)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The same reason in the same memory, when it was read not long ago.
@@ -383,6 +416,7 @@ impl Loader {
         if self.tables.namespace(NamespaceId::DEFAULT).is_none() {
             return Err(CodecError::Unfit("it has no default namespace".into()));
         }
+        self.index_tasks()?;
         if let Some(unused) = self.tables.unused() {
             return Err(CodecError::Unfit(format!("nothing refers to {unused}")));
         }
