@@ -158,9 +158,9 @@ async fn a_stack_is_deployed_changed_and_removed() {
     assert_eq!((same.changed, same.number, world.cluster.snapshot().index()), (false, 1, index));
 
     let one = "services:\n  web:\n    command: sleep 6\n    deploy: {replicas: 2}\n";
-    let kept = deploy(one, json!({ "prune": false })).await.json();
+    let kept = deploy(one, json!({})).await.json();
     assert_eq!(kept["services"][0]["change"], "kept");
-    let pruned = deploy(one, json!({})).await.json();
+    let pruned = deploy(one, json!({ "prune": true })).await.json();
     assert_eq!(
         (&pruned["services"][0]["change"], &pruned["services"][1]["change"]),
         (&json!("removed"), &json!("unchanged"))

@@ -25,8 +25,8 @@ pub enum Command {
     /// Deploy a stack, or change it to what its file says now.
     ///
     /// Variables in the file (${NAME}) have their values from the environment, then from a file .env beside it.
-    /// Services that are as the file says are left alone; those that the file has no more are removed (--prune=false
-    /// keeps them). Then it waits as `service create` does.
+    /// Services that are as the file says are left alone; those that the file has no more are named, and removed with
+    /// --prune. Then it waits as `service create` does.
     #[command(visible_alias = "up")]
     Deploy(Deploy),
     /// List stacks.
@@ -46,8 +46,8 @@ pub struct Deploy {
     /// The stack file; - for standard input.
     #[arg(short = 'c', long = "compose-file", value_name = "FILE", required = true)]
     file: String,
-    /// Remove services that the file has no more; --prune=false keeps them.
-    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
+    /// Remove services that the file has no more.
+    #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = clap::ArgAction::Set)]
     prune: bool,
     /// As JSON: what was done to each service.
@@ -206,7 +206,7 @@ fn told(name: &str, change: Change) -> String {
         Change::Adjusted => "updated without replacing tasks",
         Change::Unchanged => "unchanged",
         Change::Removed => "removed: the file has it no more",
-        Change::Kept => "kept although the file has it no more",
+        Change::Kept => "kept although the file has it no more; --prune removes it",
     };
     format!("{name} {what}")
 }
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(
             serde_json::to_value(&body).unwrap(),
             json!({
-                "source": "services:\n  web:\n    command: run $A ${B:-x} $C $D\n", "file_name": path, "prune": true,
+                "source": "services:\n  web:\n    command: run $A ${B:-x} $C $D\n", "file_name": path, "prune": false,
                 "variables": {"A": "env-A", "B": "dot env", "D": "env-D"},
             })
         );
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn pruning_can_be_turned_off() {
         for (args, prune) in
-            [(&[][..], true), (&["--prune"], true), (&["--prune=true"], true), (&["--prune=false"], false)]
+            [(&[][..], false), (&["--prune"], true), (&["--prune=true"], true), (&["--prune=false"], false)]
         {
             let args: Vec<&str> = ["-c", "f"].iter().chain(args).chain(&["shop"]).copied().collect();
             assert_eq!(deploy(&args).prune, prune, "{args:?}");

@@ -60,7 +60,7 @@ pub struct StackDeploy {
     pub file_name: String,
     /// Values for `${NAME}` in the file.
     pub variables: BTreeMap<String, String>,
-    /// Remove services of the stack that the file no longer has.
+    /// Remove services of the stack that the file no longer has; they are kept when it is not given, as docker does.
     pub prune: bool,
 }
 
@@ -70,7 +70,7 @@ impl Default for StackDeploy {
             source: String::new(),
             file_name: "stack.yaml".into(),
             variables: BTreeMap::new(),
-            prune: true,
+            prune: false,
         }
     }
 }
