@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use model::Labels;
 use native_api::{Access, ServeLimits, Shutdown, Token, router, serve_tcp, serve_unix};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -58,15 +59,25 @@ pub fn supervisor() -> (PathBuf, Vec<OsString>) {
 /// Runs until SIGINT or SIGTERM, or until the log fails.
 pub fn run(settings: Settings, screen: &mut Screen) -> Result<(), Failure> {
     start_log();
+    let soft_files = raise_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| Failure::Refused(format!("cannot start: {e}")))?;
-    let served = runtime.block_on(serve(&settings, screen));
+    let served = runtime.block_on(serve(&settings, soft_files, screen));
     // What still blocks a thread (a read of a log, say) is of no more interest.
     runtime.shutdown_timeout(Duration::from_millis(100));
     served
+}
+
+/// Lets this process have as many files open as it may: each program costs a connection to its supervisor. What the limit was
+/// before is what programs get.
+fn raise_files() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // It only goes up to what is allowed; if it fails all the same, the old limit holds.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    current
 }
 
 /// Log lines of the daemon go to standard error; `QUELEA_LOG` sets how many: error, warn (the default), info, debug or trace.
@@ -88,10 +99,10 @@ fn start_log() {
 }
 
 /// Binds, serves, ends. Of a throwaway cluster nothing is left, whichever way this ends.
-async fn serve(settings: &Settings, screen: &mut Screen) -> Result<(), Failure> {
+async fn serve(settings: &Settings, soft_files: Option<u64>, screen: &mut Screen) -> Result<(), Failure> {
     let bound = bind(settings).await;
     if !settings.ephemeral {
-        return serve_bound(settings, bound?, screen).await;
+        return serve_bound(settings, bound?, soft_files, screen).await;
     }
     let keeper = match &bound {
         // Only what is ours may be removed: the socket is, once it is bound.
@@ -99,7 +110,7 @@ async fn serve(settings: &Settings, screen: &mut Screen) -> Result<(), Failure> 
         Err(_) => Keeper::start(&settings.data_dir, &[]),
     };
     let served = match bound {
-        Ok(bound) => serve_bound(settings, bound, screen).await,
+        Ok(bound) => serve_bound(settings, bound, soft_files, screen).await,
         Err(failure) => Err(failure),
     };
     keeper?.finish();
@@ -124,7 +135,12 @@ async fn bind(settings: &Settings) -> Result<Bound, Failure> {
     Ok(Bound { tcp, address, socket, token_file, token })
 }
 
-async fn serve_bound(settings: &Settings, bound: Bound, screen: &mut Screen) -> Result<(), Failure> {
+async fn serve_bound(
+    settings: &Settings,
+    bound: Bound,
+    soft_files: Option<u64>,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
     let Bound { tcp, address, socket, token_file, token } = bound;
     let mut signals = Signals::new()?;
 
@@ -134,6 +150,7 @@ async fn serve_bound(settings: &Settings, bound: Bound, screen: &mut Screen) -> 
         ephemeral: settings.ephemeral,
         labels: settings.labels.clone(),
         supervisor: supervisor(),
+        soft_files,
     });
     let node = node.await.map_err(|e| Failure::Refused(format!("cannot start: {e}")))?;
 

@@ -31,6 +31,7 @@ fn start(args: Vec<OsString>) -> ExitCode {
         supervisor: "/proc/self/exe".into(),
         supervisor_args: vec!["supervise".into()],
         cgroup: Some(cgroup.to_string_lossy().into_owned()),
+        soft_files: None,
     });
     let outcome = serde_json::from_str(&launch.to_string_lossy()).map_err(|error| error.to_string());
     let outcome = outcome.and_then(|launch| {

@@ -37,6 +37,9 @@ pub(crate) struct LaunchRecord {
     pub boot_id: String,
     pub launch: Launch,
     pub layout: Layout,
+    /// The program's soft limit of open files.
+    #[serde(default)]
+    pub soft_files: Option<u64>,
 }
 
 /// What runs.
@@ -91,6 +94,16 @@ impl StateDir {
     /// Whether the program has ended, or was removed.
     pub(crate) fn has_ended(&self) -> bool {
         self.file("exit.json").exists() || !self.path.exists()
+    }
+
+    /// Whether there is a launch record that cannot be read.
+    pub(crate) fn launch_is_damaged(&self) -> io::Result<bool> {
+        Ok(self.launch()?.is_none() && self.file("launch.json").exists())
+    }
+
+    /// Whether there is a state record that cannot be read.
+    pub(crate) fn state_is_damaged(&self) -> io::Result<bool> {
+        Ok(self.state()?.is_none() && self.file("state.json").exists())
     }
 
     pub(crate) fn launch(&self) -> io::Result<Option<LaunchRecord>> {

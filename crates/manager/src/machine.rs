@@ -89,6 +89,8 @@ struct Leader {
     dispatcher: Dispatcher,
     /// True when something happened that may let a waiting task be placed, or a reason change.
     placing: bool,
+    /// True when something in flight kept the last pass from judging a task: it is judged when that has landed.
+    held: bool,
     /// How far the look through everything has come; `None` when it is done.
     sweep: Option<Option<Key>>,
     next_sweep: Time,
@@ -154,6 +156,7 @@ impl Leader {
             flight: Flight::over(tables),
             work: Work::default(),
             placing: true,
+            held: false,
             sweep: Some(None),
             next_sweep: now + SWEEP_EVERY,
         }
@@ -219,6 +222,7 @@ impl Leader {
 
     /// The outcome of a proposal is known, and the view is without it or has it for good.
     fn landed(&mut self, set: &ChangeSet, origin: Origin, refused: Option<&str>, now: Time) {
+        self.placing |= std::mem::take(&mut self.held);
         if refused.is_some() {
             // While it was in flight, what it would have changed was left alone; nothing has happened to it, so no event says
             // that it must be looked at again.
@@ -293,6 +297,7 @@ impl Leader {
         }
         let placements = scheduler::schedule(self.flight.view(), &scheduler::Limits::default());
         self.placing = placements.more;
+        self.held = placements.held;
         for set in placements.sets {
             self.propose(set, Origin::Placement, now, effects);
         }

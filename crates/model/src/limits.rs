@@ -54,5 +54,9 @@ pub const MEMORY_MIN: i64 = 4 << 20;
 pub const NANO_CPUS: i64 = 1_000_000_000_000_000;
 /// Smallest number of nano-CPUs other than none, as in SwarmKit: 0.001 processors.
 pub const NANO_CPUS_MIN: i64 = 1_000_000;
+/// Longest grace period of a program that is asked to end: a week.
+pub const STOP_GRACE: i64 = 7 * 24 * 3_600_000_000_000;
+/// Smallest file of a program's output, in bytes: a few of the longest lines must fit.
+pub const LOG_BYTES_MIN: u64 = 64 * 1024;
 /// Longest span a spec may name: 10 years.
 pub const SPAN: i64 = 10 * 365 * 24 * 3_600_000_000_000;

@@ -177,12 +177,15 @@ fn check_program_surroundings(program: &ProgramSpec) -> Check {
         })?;
     }
     check_span("stop_grace_period", program.stop_grace)?;
+    ensure(program.stop_grace.0 <= limits::STOP_GRACE, "stop_grace_period", || {
+        format!("{} is longer than a week", program.stop_grace)
+    })?;
     check_span("restart.delay", program.restart.delay)?;
     check_span("restart.window", program.restart.window)?;
     ensure((1..=100).contains(&program.log.files), "log.files", || {
         format!("{} is not between 1 and 100", program.log.files)
     })?;
-    ensure(program.log.max_bytes >= 4096, "log.max_bytes", || "is below 4 KiB".into())?;
+    ensure(program.log.max_bytes >= limits::LOG_BYTES_MIN, "log.max_bytes", || "is below 64 KiB".into())?;
     check_limits(&program.limits)?;
     check_reserve(&program.reserve)?;
     for (what, limit, reserve) in [

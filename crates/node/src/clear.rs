@@ -28,7 +28,7 @@ pub async fn clear(data_dir: &Path, supervisor: (PathBuf, Vec<OsString>)) -> Res
     let identity = home.identity().map_err(|e| e.to_string())?;
     let (supervisor, supervisor_args) = supervisor;
     let cgroup = Some(cgroup_name(&identity));
-    let driver = ExecDriver::new(ExecOptions { supervisor, supervisor_args, cgroup });
+    let driver = ExecDriver::new(ExecOptions { supervisor, supervisor_args, cgroup, soft_files: None });
     for look in 0..LOOKS {
         if look > 0 {
             tokio::time::sleep(LOOK_AGAIN).await;

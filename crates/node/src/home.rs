@@ -31,6 +31,8 @@ pub struct Identity {
     pub cluster: ClusterId,
     /// The node among the voters of the log.
     pub voter: u64,
+    /// True once the node was a member of its cluster: from then on its log must be there.
+    pub member: bool,
 }
 
 /// Why the data directory cannot be used.
@@ -97,13 +99,47 @@ impl Home {
                     cluster: ClusterId(clock::new_id()),
                     // Zero would look like "none".
                     voter: clock::new_number().max(1),
+                    member: false,
                 };
-                write_durably(&path, format_identity(&identity).as_bytes())
-                    .map_err(|source| HomeError::Io { path, source })?;
+                self.write_identity(&identity)?;
                 Ok(identity)
             }
             Err(source) => Err(HomeError::Io { path, source }),
         }
+    }
+}
+
+impl Home {
+    fn write_identity(&self, identity: &Identity) -> Result<(), HomeError> {
+        let path = self.dir.join("node");
+        write_durably(&path, format_identity(identity).as_bytes())
+            .map_err(|source| HomeError::Io { path, source })
+    }
+
+    /// Notes that this node is a member of its cluster now.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn mark_member(&self, identity: &Identity) -> Result<(), HomeError> {
+        if identity.member {
+            return Ok(());
+        }
+        self.write_identity(&Identity { member: true, ..*identity })
+    }
+
+    /// Refuses a directory whose node was a member and whose log is gone: an empty log would make an empty cluster, which ends
+    /// everything that runs.
+    ///
+    /// # Errors
+    /// The file that is missing.
+    pub fn check_log(&self, identity: &Identity) -> Result<(), HomeError> {
+        let path = self.raft().join("log.redb");
+        if !identity.member || path.exists() {
+            return Ok(());
+        }
+        let problem = "is missing although this node is a member of a cluster: mount or restore it, or start with another \
+                       data directory";
+        Err(HomeError::Damaged { path, problem: problem.into() })
     }
 }
 
@@ -117,8 +153,8 @@ fn read_limited(path: &Path) -> io::Result<String> {
 
 fn format_identity(identity: &Identity) -> String {
     let body = format!(
-        "quelea node {FORMAT}\nnode {}\ncluster {}\nvoter {}\n",
-        identity.node, identity.cluster, identity.voter
+        "quelea node {FORMAT}\nnode {}\ncluster {}\nvoter {}\nmember {}\n",
+        identity.node, identity.cluster, identity.voter, identity.member
     );
     format!("{body}check {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
@@ -142,7 +178,8 @@ fn parse(text: &str) -> Result<Identity, String> {
     let node: Id = field("node")?.parse().map_err(|_| damaged())?;
     let cluster: Id = field("cluster")?.parse().map_err(|_| damaged())?;
     let voter = field("voter")?.parse().map_err(|_| damaged())?;
-    Ok(Identity { node: NodeId(node), cluster: ClusterId(cluster), voter })
+    let member = field("member")?.parse().map_err(|_| damaged())?;
+    Ok(Identity { node: NodeId(node), cluster: ClusterId(cluster), voter, member })
 }
 
 /// Makes a directory that only its owner can enter.
@@ -185,6 +222,21 @@ mod tests {
         let first = home.identity().unwrap();
         assert_eq!(home.identity().unwrap(), first);
         assert_ne!(first.voter, 0);
+    }
+
+    #[test]
+    fn a_member_without_its_log_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        let identity = home.identity().unwrap();
+        home.check_log(&identity).unwrap();
+        home.mark_member(&identity).unwrap();
+        let member = home.identity().unwrap();
+        assert_eq!(member, Identity { member: true, ..identity });
+        assert!(home.check_log(&member).unwrap_err().to_string().contains("log.redb: is missing"));
+        fs::create_dir_all(home.raft()).unwrap();
+        fs::write(home.raft().join("log.redb"), "").unwrap();
+        home.check_log(&member).unwrap();
     }
 
     #[test]

@@ -101,13 +101,24 @@ pub fn load(tasks: &Path) -> Result<Vec<Record>, HomeError> {
     };
     let mut dirs = Vec::new();
     for entry in fs::read_dir(tasks).map_err(io_error(tasks))? {
-        dirs.push(entry.map_err(io_error(tasks))?.path());
+        let entry = entry.map_err(io_error(tasks))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            dirs.push(entry.path());
+        } else {
+            tracing::warn!(path = %entry.path().display(), "not a task's directory: left alone");
+        }
     }
     dirs.sort();
     let mut records = Vec::new();
     for dir in dirs {
         let path = dir.join(FILE);
         let mut bytes = Vec::new();
+        // A pipe or a device would be read for ever.
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            let problem =
+                "is not a file: remove the directory to give the task up, it is then replaced".into();
+            return Err(HomeError::Damaged { path, problem });
+        }
         match fs::File::open(&path) {
             Ok(file) => {
                 file.take(RECORD_BYTES + 1).read_to_end(&mut bytes).map_err(io_error(&path))?;
@@ -209,11 +220,26 @@ struct StoredProgram {
 }
 
 const OUTCOMES: [Outcome; 4] = [Outcome::Complete, Outcome::Shutdown, Outcome::Failed, Outcome::Rejected];
-const ENDINGS: [Ending; 3] = [Ending::Succeeded, Ending::Failed, Ending::Stopped];
+const ENDINGS: [Ending; 4] = [Ending::Succeeded, Ending::Failed, Ending::Stopped, Ending::Unstarted];
 
-/// The place of a value in its list, counted from 1; 0 for none.
-fn place<T: PartialEq>(all: &[T], value: Option<T>) -> u32 {
-    value.and_then(|v| all.iter().position(|other| *other == v)).map_or(0, |at| at as u32 + 1)
+/// The number of an outcome on disk: its place in [`OUTCOMES`], counted from 1. The compiler asks for each new one.
+fn outcome_number(outcome: Outcome) -> u32 {
+    match outcome {
+        Outcome::Complete => 1,
+        Outcome::Shutdown => 2,
+        Outcome::Failed => 3,
+        Outcome::Rejected => 4,
+    }
+}
+
+/// The number of an ending on disk: its place in [`ENDINGS`], counted from 1. The compiler asks for each new one.
+fn ending_number(ending: Ending) -> u32 {
+    match ending {
+        Ending::Succeeded => 1,
+        Ending::Failed => 2,
+        Ending::Stopped => 3,
+        Ending::Unstarted => 4,
+    }
 }
 
 /// The value at a place; the outer `None` when there is no such place.
@@ -243,7 +269,7 @@ fn to_stored(record: &Record) -> StoredRecord {
         state: u32::from(record.state as u16),
         at: record.at.0,
         message: record.message.as_ref().map(ToString::to_string),
-        outcome: place(&OUTCOMES, record.outcome),
+        outcome: record.outcome.map_or(0, outcome_number),
         programs: record.programs.iter().map(to_stored_program).collect(),
         node: record.node.to_string(),
     }
@@ -252,7 +278,7 @@ fn to_stored(record: &Record) -> StoredRecord {
 fn to_stored_program(program: &ProgramRecord) -> StoredProgram {
     StoredProgram {
         status: codec::encode_program_status(&program.status),
-        ending: place(&ENDINGS, program.ending),
+        ending: program.ending.map_or(0, ending_number),
         restarts_since: program.restarts.since.0,
         restarts: program.restarts.count,
         restart_at: program.restart_at.map(|t| t.0),
@@ -343,6 +369,31 @@ mod tests {
         assert_eq!(load(dir.path()).unwrap(), vec![record()]);
         delete(dir.path(), "t1").unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn every_outcome_and_ending_comes_back() {
+        for outcome in OUTCOMES {
+            assert_eq!(at_place(&OUTCOMES, outcome_number(outcome)), Some(Some(outcome)));
+        }
+        for ending in ENDINGS {
+            assert_eq!(at_place(&ENDINGS, ending_number(ending)), Some(Some(ending)));
+        }
+        assert_eq!((at_place(&ENDINGS, 0), at_place(&ENDINGS, 5)), (Some(None), None));
+    }
+
+    #[test]
+    fn strangers_among_the_tasks_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &record()).unwrap();
+        fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+        fs::create_dir(dir.path().join("t3")).unwrap();
+        fs::create_dir(dir.path().join("t3").join(FILE)).unwrap();
+        let error = load(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("t3/record"), "{error}");
+        fs::remove_dir_all(dir.path().join("t3")).unwrap();
+        assert_eq!(load(dir.path()).unwrap(), vec![record()]);
+        assert!(dir.path().join("notes.txt").exists());
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Options {
     pub labels: Labels,
     /// The program that supervises processes, and the arguments before its own.
     pub supervisor: (PathBuf, Vec<OsString>),
+    /// How many files programs may have open unless they ask for more; what the daemon has when `None`.
+    pub soft_files: Option<u64>,
 }
 
 /// Why a node did not start.
@@ -81,6 +83,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let home = Home::open(&options.data_dir)?;
     private_dir(&options.run_dir)?;
     let identity = home.identity()?;
+    home.check_log(&identity)?;
 
     let (plane_inputs, plane_receiver) = thread_mpsc::channel();
     let (proposals, proposal_receiver) = mpsc::channel(PROPOSALS);
@@ -105,6 +108,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         info: info(&options, &identity, &description),
     });
     set_up(&handle, &identity, &description).await?;
+    home.mark_member(&identity)?;
     label(&handle, &identity, &options.labels).await?;
 
     let connections = Connections::default();
@@ -123,7 +127,8 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
 fn drivers(options: &Options, identity: &Identity) -> BTreeMap<DriverKind, Arc<dyn Driver>> {
     let (supervisor, supervisor_args) = options.supervisor.clone();
     let cgroup = Some(cgroup_name(identity));
-    let exec = ExecDriver::new(ExecOptions { supervisor, supervisor_args, cgroup });
+    let soft_files = options.soft_files;
+    let exec = ExecDriver::new(ExecOptions { supervisor, supervisor_args, cgroup, soft_files });
     let mut drivers: BTreeMap<DriverKind, Arc<dyn Driver>> = BTreeMap::new();
     drivers.insert(DriverKind::Exec, Arc::new(exec));
     drivers.insert(DriverKind::Mock, Arc::new(MockDriver::default()));

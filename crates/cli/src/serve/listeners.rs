@@ -44,8 +44,10 @@ impl Socket {
     pub fn bind(path: &Path) -> Result<Self, Failure> {
         let refused = |e: std::io::Error| Failure::Refused(format!("--socket {}: {e}", path.display()));
         if UnixStream::connect(path).is_ok() {
-            let text =
-                format!("--socket {}: another daemon answers there; choose another path", path.display());
+            let text = format!(
+                "--socket {}: a daemon answers there already; for a second one choose another --socket and another --data-dir",
+                path.display()
+            );
             return Err(Failure::Refused(text));
         }
         if let Some(dir) = path.parent().filter(|dir| !dir.exists()) {
@@ -147,7 +149,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("q.sock");
         let first = Socket::bind(&path).unwrap();
-        assert!(Socket::bind(&path).err().unwrap().to_string().contains("another daemon"));
+        assert!(Socket::bind(&path).err().unwrap().to_string().contains("a daemon answers there already"));
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(first);

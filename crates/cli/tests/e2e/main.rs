@@ -3,6 +3,7 @@
 
 mod access;
 mod crash;
+mod damage;
 mod dev;
 mod heal;
 mod hello;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::cgroup::ProgramCgroups;
 use crate::driver::{Exit, Key, Launch, Started};
 use crate::error::DriverError;
 use crate::procfs::{boot_id, left_of};
@@ -34,6 +35,9 @@ pub(super) fn look(key: &Key) -> Result<Found, DriverError> {
     if let Some(found) = recorded_end(&state)? {
         return Ok(found);
     }
+    if state.launch_is_damaged().map_err(failed())? {
+        return abandon(&state);
+    }
     if state.launch().map_err(failed())?.is_none() {
         return Ok(Found::Never);
     }
@@ -43,6 +47,8 @@ pub(super) fn look(key: &Key) -> Result<Found, DriverError> {
         TryLock::Held => {
             return Ok(match state.state().map_err(failed())? {
                 Some(running) => Found::Running(started(&running)),
+                // The supervisor is there and answers; only what it wrote down cannot be read.
+                None if state.state_is_damaged().map_err(failed())? => Found::Running(unread()),
                 None => Found::Starting,
             });
         }
@@ -59,7 +65,12 @@ pub(super) fn look(key: &Key) -> Result<Found, DriverError> {
     if same_boot && !begun {
         return Ok(Found::Never);
     }
-    let reason = if same_boot { "the supervisor was lost" } else { "the machine was restarted" };
+    let copied = record.launch.dir != key.dir;
+    let reason = match (copied, same_boot) {
+        (true, _) => "its directory is a copy of another one, whose program is left alone",
+        (false, true) => "the supervisor was lost",
+        (false, false) => "the machine was restarted",
+    };
     sweep(&state)?;
     let exit = Exit {
         code: None,
@@ -71,6 +82,63 @@ pub(super) fn look(key: &Key) -> Result<Found, DriverError> {
     };
     state.write_exit(&exit).map_err(failed())?;
     Ok(Found::Lost(reason.to_owned()))
+}
+
+/// What is known of a program whose state record cannot be read.
+fn unread() -> Started {
+    let notes = vec!["state.json is damaged: the process is not known, its supervisor is".to_owned()];
+    Started { pid: 0, started_at_unix_ns: unix_ns(), notes, attached: true }
+}
+
+/// Gives up a program whose launch record cannot be read: its supervisor cannot be reached without it. What the state
+/// record tells is ended, and the loss is put on record.
+fn abandon(state: &StateDir) -> Result<Found, DriverError> {
+    let failed = || DriverError::io(state.path());
+    let running = match state.state().map_err(failed())? {
+        Some(running) => Some(running),
+        None => state.held().map_err(failed())?,
+    };
+    if let Some(running) = running {
+        let until = Instant::now() + KILL_TIME;
+        // Its supervisor first, so that it does not tell an end of its own.
+        while running.supervisor.lives() && Instant::now() < until {
+            let _ = sys::send_signal(running.supervisor.pid, libc::SIGKILL);
+            std::thread::sleep(KILL_PAUSE);
+        }
+        kill_all(Some(&running), &[&running.cgroups]);
+    }
+    let reason = "launch.json is damaged: the program was given up".to_owned();
+    let exit = Exit {
+        code: None,
+        signal: None,
+        oom: false,
+        lost: true,
+        at_unix_ns: unix_ns(),
+        reason: reason.clone(),
+    };
+    state.write_exit(&exit).map_err(failed())?;
+    Ok(Found::Lost(reason))
+}
+
+/// Kills the groups and the descendants of the program until nothing is left, and removes the groups.
+fn kill_all(running: Option<&StateRecord>, groups: &[&ProgramCgroups]) {
+    let until = Instant::now() + KILL_TIME;
+    loop {
+        let mut left = false;
+        for group in groups {
+            left |= group.kill_once();
+        }
+        if let Some(running) = running {
+            for pid in left_of(running.program) {
+                left |= sys::send_signal(pid, libc::SIGKILL).is_ok();
+            }
+        }
+        let gone = groups.iter().all(|group| group.remove());
+        if (!left && gone) || Instant::now() >= until {
+            break;
+        }
+        std::thread::sleep(KILL_PAUSE);
+    }
 }
 
 fn recorded_end(state: &StateDir) -> Result<Option<Found>, DriverError> {
@@ -113,12 +181,16 @@ pub(super) fn launch(key: &Key) -> Result<Launch, DriverError> {
     record.map(|record| record.launch).ok_or_else(|| unknown(key))
 }
 
-/// Kills what a supervisor that is gone left behind, and removes its cgroups and socket. The caller holds the lock.
+/// Kills what a supervisor that is gone left behind, and removes its cgroups and socket. The caller holds the lock. In a copy of
+/// another directory nothing is touched: what the records name is the original's.
 pub(super) fn sweep(state: &StateDir) -> Result<(), DriverError> {
     let failed = || DriverError::io(state.path());
     let Some(record) = state.launch().map_err(failed())? else {
         return Ok(());
     };
+    if record.launch.dir.join(&record.launch.program) != state.path() {
+        return Ok(());
+    }
     let running = match state.state().map_err(failed())? {
         Some(running) => Some(running),
         None => state.held().map_err(failed())?,
@@ -127,23 +199,7 @@ pub(super) fn sweep(state: &StateDir) -> Result<(), DriverError> {
     // Without a state record the groups may exist all the same: they are made before it.
     let planned = record.layout.program(&cgroup_name(&record.launch));
     let groups: Vec<_> = running.iter().map(|r| &r.cgroups).chain([&planned]).collect();
-    let until = Instant::now() + KILL_TIME;
-    loop {
-        let mut left = false;
-        for group in &groups {
-            left |= group.kill_once();
-        }
-        if let Some(running) = running.as_ref().filter(|_| same_boot) {
-            for pid in left_of(running.program) {
-                left |= sys::send_signal(pid, libc::SIGKILL).is_ok();
-            }
-        }
-        let gone = groups.iter().all(|group| group.remove());
-        if (!left && gone) || Instant::now() >= until {
-            break;
-        }
-        std::thread::sleep(KILL_PAUSE);
-    }
+    kill_all(running.as_ref().filter(|_| same_boot), &groups);
     remove_socket(&record)
 }
 

@@ -53,6 +53,9 @@ pub struct ExecOptions {
     /// The name of this instance's cgroup directory, e.g. `quelea-<instance>`; one path component. Without it no
     /// cgroup is made: programs are tracked by their parents, and limits are notes.
     pub cgroup: Option<String>,
+    /// How many files a program may have open unless it asks for more (its soft limit): a daemon that raised its own limit
+    /// does not hand that on. What the daemon has when absent.
+    pub soft_files: Option<u64>,
 }
 
 /// The driver called `exec`.
@@ -138,7 +141,8 @@ impl Shared {
         let _ = layout.prepare();
         fs::create_dir_all(&launch.run_dir).map_err(DriverError::io(&launch.run_dir))?;
         let boot_id = boot_id().map_err(DriverError::io("/proc/sys/kernel/random/boot_id".as_ref()))?;
-        let record = LaunchRecord { protocol: PROTOCOL, boot_id, launch: launch.clone(), layout };
+        let soft_files = self.options.soft_files;
+        let record = LaunchRecord { protocol: PROTOCOL, boot_id, launch: launch.clone(), layout, soft_files };
         if !state.write_launch(&record).map_err(DriverError::io(state.path()))? {
             return Ok(Report::Taken);
         }

@@ -10,6 +10,7 @@ mod clients;
 mod serve;
 mod spawn;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -85,6 +86,9 @@ fn begin(dir: PathBuf) -> io::Result<Option<Report>> {
     let Some(record) = state.launch()? else {
         return Ok(Some(Report::Failed("supervisor: there is no launch record".into())));
     };
+    if let Some(files) = record.soft_files {
+        limit_files(files);
+    }
     match fork_away(record.layout.supervisors().as_deref())? {
         Fork::Parent { .. } => Ok(None),
         Fork::Child => {
@@ -98,6 +102,14 @@ fn begin(dir: PathBuf) -> io::Result<Option<Report>> {
             sys::exit_now(code)
         }
     }
+}
+
+/// Sets the soft limit of open files, which the program inherits. The hard limit stays.
+fn limit_files(files: u64) {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = Some(maximum.map_or(files, |most| files.min(most)));
+    // It only ever lowers what we have, which is always allowed.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }
 
 fn take_lock(state: &StateDir) -> io::Result<Option<Lock>> {

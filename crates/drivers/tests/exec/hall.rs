@@ -164,6 +164,7 @@ fn driver_with(cgroup: Option<&str>) -> ExecDriver {
         supervisor: helper(),
         supervisor_args: vec!["supervise".into()],
         cgroup: cgroup.map(Into::into),
+        soft_files: None,
     })
 }
 
