@@ -238,10 +238,8 @@ fn snapshot(tasks: u32) -> Vec<Figure> {
     let (written, write) = timed(|| write_snapshot(&world.tables, &mut io::sink()));
     written.expect("a sink takes every byte");
     drop(world);
-    let before = resident();
     let (read, seconds) = timed(|| read_snapshot(&mut bytes.as_slice()));
     let read = read.expect("what was written can be read");
-    let grown = resident() - before;
     assert_eq!(read.tasks().count(), tasks as usize);
     let megabytes = bytes.len() as f64 / 1e6;
     vec![
@@ -251,7 +249,6 @@ fn snapshot(tasks: u32) -> Vec<Figure> {
         Figure::new("write_s", write),
         Figure::new("read_mb_per_s", megabytes / seconds),
         Figure::new("read_s", seconds),
-        Figure::new("bytes_per_task_grown_on_read", grown.max(0.0) / f64::from(tasks)),
     ]
 }
 
