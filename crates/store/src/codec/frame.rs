@@ -8,9 +8,10 @@ use std::io::{self, Read, Write};
 use prost::Message;
 
 use super::CodecError;
+use super::entry::ENTRY_BYTES;
 
-/// The longest payload: a revision with the largest programs that are accepted fits several times.
-pub(super) const FRAME_BYTES: usize = 32 << 20;
+/// The longest payload: whatever came with an entry fits, with what is kept beside it.
+pub(super) const FRAME_BYTES: usize = ENTRY_BYTES + (1 << 20);
 
 const HEAD: usize = 9;
 
