@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderValue, Method as HttpMethod, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -24,7 +25,7 @@ pub fn router(cluster: Arc<dyn Cluster>, access: Access, shutdown: Shutdown) -> 
     for route in ROUTES {
         let api = Arc::clone(&api);
         let handler =
-            move |params: RawPathParams, request: Request| dispatch(Arc::clone(&api), route, params, request);
+            move |params: Params, request: Request| dispatch(Arc::clone(&api), route, params, request);
         router = router.route(route.path, MethodRouter::new().on(filter(route.method), handler));
     }
     router
@@ -54,7 +55,14 @@ async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) 
     response
 }
 
-async fn dispatch(api: Arc<Api>, route: &'static Route, params: RawPathParams, request: Request) -> Response {
+/// The parts of a path that have names, unless they are no text.
+type Params = Result<RawPathParams, RawPathParamsRejection>;
+
+async fn dispatch(api: Arc<Api>, route: &'static Route, params: Params, request: Request) -> Response {
+    let Ok(params) = params else {
+        let problem = "the path is not UTF-8 text once %XX is read";
+        return ApiError::new(StatusCode::BAD_REQUEST, problem).into_response();
+    };
     // Taken before the handler looks: a refusal must not claim to have seen a later state than it did.
     let floor = api.cluster.snapshot().index();
     let query = Query::parse(request.uri().query().unwrap_or_default(), route.query);

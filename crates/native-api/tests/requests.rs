@@ -388,3 +388,11 @@ async fn a_refusal_never_claims_a_later_state_than_it_saw() {
     let reply = world.get("/v1/services/nope").await;
     assert_eq!((reply.status, reply.index()), (404, 1));
 }
+
+#[tokio::test]
+async fn a_path_that_is_no_text_is_refused_as_everything_else() {
+    let world = World::new();
+    let answer = world.get("/v1/services/%ff").await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.json()["error"].as_str().unwrap().contains("UTF-8"));
+}
