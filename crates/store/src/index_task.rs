@@ -12,7 +12,7 @@ use crate::tables::{Tables, TaskEntry};
 impl Tables {
     /// Puts a task in place of whatever is under its id.
     pub(crate) fn set_task(&mut self, id: TaskId, new: Option<Arc<Task>>) {
-        match (self.task_handles.get(&id).copied(), new) {
+        match (self.task_handle(id), new) {
             (None, None) => {}
             (None, Some(new)) => {
                 self.insert_task(new);
@@ -42,7 +42,7 @@ impl Tables {
         let node = task.node.map_or(NONE, |node| self.node_handle(node));
         self.hold_revision(task.revision);
         let handle = self.tasks.insert(TaskEntry { task, service, node });
-        self.task_handles.insert(id, handle);
+        self.task_handles.insert(id.0, handle);
         handle
     }
 
@@ -97,7 +97,7 @@ impl Tables {
     /// `forget_node`.
     pub(crate) fn remove_task(&mut self, handle: u32) -> Option<Arc<Task>> {
         let TaskEntry { task, service, node } = self.tasks.remove(handle)?;
-        self.task_handles.remove(&task.id);
+        self.task_handles.remove(task.id.0);
         match task.slot {
             Slot::Number(n) => self.by_number.remove(&(service, n, handle)).is_some(),
             Slot::Node(node) => self.by_node_slot.remove(&(service, node, handle)).is_some(),

@@ -19,6 +19,7 @@ mod change;
 pub mod codec;
 mod derived;
 mod event;
+mod id_map;
 mod index;
 mod index_task;
 mod slab;

@@ -11,6 +11,7 @@ use model::{
 };
 
 use crate::derived::{NodeUse, ServiceUse};
+use crate::id_map::IdMap;
 use crate::slab::Slab;
 
 /// A table, for [`Tables::table_index`].
@@ -67,7 +68,7 @@ pub struct Tables {
     pub(crate) service_handles: OrdMap<ServiceId, u32>,
     pub(crate) services: Slab<ServiceEntry>,
 
-    pub(crate) task_handles: OrdMap<TaskId, u32>,
+    pub(crate) task_handles: IdMap,
     pub(crate) tasks: Slab<TaskEntry>,
     /// Tasks in numbered slots: service, slot, task.
     pub(crate) by_number: OrdSet<(u32, u32, u32)>,
@@ -166,7 +167,7 @@ impl Tables {
             by_load: OrdMap::new(),
             service_handles: OrdMap::new(),
             services: Slab::new(),
-            task_handles: OrdMap::new(),
+            task_handles: IdMap::new(),
             tasks: Slab::new(),
             by_number: OrdSet::new(),
             by_node_slot: OrdSet::new(),

@@ -13,11 +13,11 @@ use crate::tables::Waiting;
 impl Tables {
     /// A task.
     pub fn task(&self, id: TaskId) -> Option<&Arc<Task>> {
-        self.task_at(*self.task_handles.get(&id)?)
+        self.task_at(self.task_handle(id)?)
     }
 
     pub(crate) fn task_handle(&self, id: TaskId) -> Option<u32> {
-        self.task_handles.get(&id).copied()
+        self.task_handles.get(id.0)
     }
 
     /// A task with its handle.
@@ -32,13 +32,12 @@ impl Tables {
 
     /// Every task, by id.
     pub fn tasks(&self) -> impl Iterator<Item = &Arc<Task>> {
-        self.task_handles.values().filter_map(|handle| self.task_at(*handle))
+        self.task_handles.values().filter_map(|handle| self.task_at(handle))
     }
 
     /// The tasks whose id is in a range, by id.
     pub fn tasks_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Task>> {
-        let range = TaskId(*range.start())..=TaskId(*range.end());
-        self.task_handles.range(range).filter_map(|(_, handle)| self.task_at(*handle))
+        self.task_handles.range(range).filter_map(|handle| self.task_at(handle))
     }
 
     /// The tasks of a service, by slot, then the oldest first (by the index that made them, then by id).
