@@ -46,6 +46,8 @@ impl Tables {
         debug_assert_eq!(self.speculated, 0, "the log is applied to committed tables only");
         let time = self.time.max(entry.time);
         let mut applied = Applied { index, time, ..Applied::default() };
+        applied.results.reserve(entry.sets.len());
+        applied.events.reserve(entry.sets.len());
         let mut journal = Journal::default();
         for set in &entry.sets {
             let mut tx = Tx { tables: self, version: index, time, journal: &mut journal };
