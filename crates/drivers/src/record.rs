@@ -96,9 +96,11 @@ impl StateDir {
         self.file("exit.json").exists() || !self.path.exists()
     }
 
-    /// Whether there is a launch record that cannot be read.
+    /// Whether a program has begun whose launch record cannot be read. Before it has, a record that cannot be read is one that is
+    /// being written.
     pub(crate) fn launch_is_damaged(&self) -> io::Result<bool> {
-        Ok(self.launch()?.is_none() && self.file("launch.json").exists())
+        let begun = ["held.json", "state.json"].iter().any(|name| self.file(name).exists());
+        Ok(begun && self.launch()?.is_none() && self.file("launch.json").exists())
     }
 
     /// Whether there is a state record that cannot be read.

@@ -50,7 +50,8 @@ fn a_multiplying_tree_is_killed() {
             eprintln!("skipped: without a limit on processes this would be an attack on the machine");
             return;
         }
-        let mut launch = place.sh("t", "f() { (f &); (setsid sleep 1000 &); (f &); sleep 1000; }; f");
+        let mut launch =
+            place.sh("t", "f() { (f &); (setsid sleep 1000 &); (f &); sleep 1000; }; (f &); exec sleep 1000");
         launch.limits.pids = 100;
         let key = Key::of(&launch);
         place.driver.start(launch).await.unwrap();
