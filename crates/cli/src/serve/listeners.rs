@@ -6,10 +6,15 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
 use crate::failure::Failure;
+
+/// How often, and after which pause each time, a socket is tried before a daemon is taken for living.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Longest token that is read.
 const TOKEN_BYTES: usize = 256;
@@ -43,7 +48,7 @@ impl Socket {
     /// When another daemon answers there, or the directory cannot be used.
     pub fn bind(path: &Path) -> Result<Self, Failure> {
         let refused = |e: std::io::Error| Failure::Refused(format!("--socket {}: {e}", path.display()));
-        if UnixStream::connect(path).is_ok() {
+        if answers(path) {
             let text = format!(
                 "--socket {}: a daemon answers there already; for a second one choose another --socket and another --data-dir",
                 path.display()
@@ -85,6 +90,18 @@ impl Drop for Socket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Whether a daemon answers on this socket. One that was just killed may seem to for a moment: a child of its that has not become a
+/// supervisor yet still has the descriptor.
+fn answers(path: &Path) -> bool {
+    for _ in 0..ATTEMPTS {
+        if UnixStream::connect(path).is_err() {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    true
 }
 
 /// The token in this file; a new one when there is none. Mode 0600.
