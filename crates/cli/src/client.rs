@@ -76,19 +76,23 @@ pub struct Answer<T> {
 
 /// A path of the API: segments are escaped, queries added in order.
 #[derive(Clone, Debug)]
-pub struct Route(String);
+pub struct Route {
+    path: String,
+    /// What makes it a blocking read.
+    blocking: String,
+}
 
 impl Route {
     /// `/v1/` and these segments.
     pub fn new(segments: &[&str]) -> Self {
         let escaped: Vec<String> = segments.iter().map(|s| escape(s)).collect();
-        Self(format!("/v1/{}", escaped.join("/")))
+        Self { path: format!("/v1/{}", escaped.join("/")), blocking: String::new() }
     }
 
     /// With one more query parameter.
     pub fn with(mut self, name: &str, value: impl AsRef<str>) -> Self {
-        let sign = if self.0.contains('?') { '&' } else { '?' };
-        self.0.push_str(&format!("{sign}{name}={}", escape(value.as_ref())));
+        let sign = if self.path.contains('?') { '&' } else { '?' };
+        self.path.push_str(&format!("{sign}{name}={}", escape(value.as_ref())));
         self
     }
 
@@ -102,7 +106,21 @@ impl Route {
 
     /// As a blocking read: answers once the thing has changed after `index`, or after `wait`.
     pub fn beyond(self, index: u64, wait: Duration) -> Self {
-        self.with("index", index.to_string()).with("wait", format!("{}ms", wait.as_millis()))
+        Self { blocking: format!("index={index}&wait={}ms", wait.as_millis()), ..self }
+    }
+
+    /// The same, read at once, from behind `last`.
+    fn after(&self, last: &str) -> Self {
+        Self { path: self.path.clone(), blocking: String::new() }.with("after", last)
+    }
+
+    fn uri(&self) -> String {
+        let sign = match (self.blocking.is_empty(), self.path.contains('?')) {
+            (true, _) => "",
+            (false, true) => "&",
+            (false, false) => "?",
+        };
+        format!("{}{sign}{}", self.path, self.blocking)
     }
 }
 
@@ -150,24 +168,31 @@ impl Client {
 
     /// Reads one object.
     pub async fn get<T: DeserializeOwned>(&self, route: Route) -> Result<Answer<T>, Failure> {
-        let response = self.send(Method::GET, &route, None).await?;
-        let header = |name: &str| {
-            response
-                .headers()
-                .get(name)
-                .and_then(|v| v.to_str().ok())
-                .and_then(|v| v.parse().ok())
-                .unwrap_or(0)
-        };
-        let (index, changed) = (header("x-quelea-index"), header("x-quelea-changed"));
-        Ok(Answer { value: read_json(response).await?, index, changed })
+        self.read(&route).await.map(|(answer, _)| answer)
     }
 
-    /// Reads a list.
+    /// Reads a list, page by page where the daemon gives it so. The indexes are those of the first page: what changes while
+    /// the others are read is read again by whoever waits for changes.
     pub async fn list<T: DeserializeOwned>(&self, route: Route) -> Result<Answer<Vec<T>>, Failure> {
-        let answer: Answer<List<T>> = self.get(route).await?;
-        let List { index, changed, items } = answer.value;
+        let (answer, mut next) = self.read::<List<T>>(&route).await?;
+        let List { index, changed, mut items } = answer.value;
+        while let Some(last) = next {
+            let (answer, further) = self.read::<List<T>>(&route.after(&last)).await?;
+            // A page without anything on it leads nowhere.
+            next = further.filter(|f| *f != last && !answer.value.items.is_empty());
+            items.extend(answer.value.items);
+        }
         Ok(Answer { value: items, index, changed })
+    }
+
+    /// Reads something, and what the daemon names as the last of this page when there is another one.
+    async fn read<T: DeserializeOwned>(&self, route: &Route) -> Result<(Answer<T>, Option<String>), Failure> {
+        let response = self.send(Method::GET, route, None).await?;
+        let text = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok());
+        let header = |name: &str| text(name).and_then(|v| v.parse().ok()).unwrap_or(0);
+        let (index, changed) = (header("x-quelea-index"), header("x-quelea-changed"));
+        let next = text("x-quelea-next").map(str::to_owned);
+        Ok((Answer { value: read_json(response).await?, index, changed }, next))
     }
 
     /// Sends a request that changes something.
@@ -199,7 +224,7 @@ impl Client {
         route: &Route,
         body: Option<Vec<u8>>,
     ) -> Result<Response<Incoming>, Failure> {
-        let mut request = Request::builder().method(method).uri(&route.0).header(HOST, self.host());
+        let mut request = Request::builder().method(method).uri(route.uri()).header(HOST, self.host());
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
@@ -420,7 +445,7 @@ mod tests {
     #[test]
     fn routes_are_escaped() {
         let route = Route::new(&["services", "a/b ü"]).with("x", "1&2").beyond(7, Duration::from_secs(2));
-        assert_eq!(route.0, "/v1/services/a%2Fb%20%C3%BC?x=1%262&index=7&wait=2000ms");
+        assert_eq!(route.uri(), "/v1/services/a%2Fb%20%C3%BC?x=1%262&index=7&wait=2000ms");
     }
 
     #[test]
@@ -465,6 +490,28 @@ mod tests {
         ]) {
             assert!(failure.to_string().contains(part), "{failure}");
         }
+    }
+
+    #[test]
+    fn a_list_is_read_to_its_last_page() {
+        let page = |asked: &str, items: &[u8], next: Option<&str>| {
+            let body = serde_json::json!({"index": 7, "changed": 5, "items": items});
+            match next {
+                Some(next) => fake::json_with(asked, 200, 7, &format!("X-Quelea-Next: {next}\r\n"), &body),
+                None => fake::json(asked, 200, 7, &body),
+            }
+        };
+        let daemon = Fake::start(vec![
+            page("GET /v1/tasks?service=web&index=3&wait=30000ms", &[1, 2], Some("t2")),
+            // What follows is there already: nothing is waited for.
+            page("GET /v1/tasks?service=web&after=t2", &[3, 4], Some("t4")),
+            page("GET /v1/tasks?service=web&after=t4", &[5], None),
+        ]);
+        let client = daemon.client();
+        let route = Route::new(&["tasks"]).with("service", "web").beyond(3, BLOCKING);
+        let list = crate::commands::block_on(client.list::<u8>(route)).unwrap();
+        assert_eq!((list.value, list.index, list.changed), (vec![1, 2, 3, 4, 5], 7, 5));
+        assert_eq!(daemon.asked()[1], "GET /v1/tasks?service=web&after=t2");
     }
 
     #[test]

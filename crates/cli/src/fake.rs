@@ -28,9 +28,14 @@ impl Step {
 
 /// An answer with a JSON body, as of the index.
 pub fn json(asked: &str, status: u16, index: u64, body: &serde_json::Value) -> Step {
+    json_with(asked, status, index, "", body)
+}
+
+/// As [`json`], with more header lines.
+pub fn json_with(asked: &str, status: u16, index: u64, headers: &str, body: &serde_json::Value) -> Step {
     let body = body.to_string();
     let answer = format!(
-        "HTTP/1.1 {status} Something\r\nX-Quelea-Index: {index}\r\nX-Quelea-Changed: {index}\r\nContent-Length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {status} Something\r\nX-Quelea-Index: {index}\r\nX-Quelea-Changed: {index}\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     Step { asked: asked.into(), answer: answer.into_bytes(), cut: true }

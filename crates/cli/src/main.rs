@@ -11,6 +11,7 @@ mod env_file;
 mod failure;
 #[cfg(test)]
 mod fake;
+mod foreign;
 mod paths;
 mod progress;
 mod screen;

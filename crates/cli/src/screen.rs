@@ -14,7 +14,7 @@ pub struct Screen {
     pub out: Box<dyn Write>,
     /// Progress, warnings and refusals.
     pub err: Box<dyn Write>,
-    /// The width of the terminal that `out` is; `None` when it is none, and nothing is cut.
+    /// The width of the terminal that `out` is, or what COLUMNS says of it; `None` when it is none, and nothing is cut.
     pub width: Option<usize>,
     /// True when `out` may have colours.
     pub colour: bool,
@@ -27,7 +27,8 @@ impl Screen {
     /// The process's own streams.
     pub fn of_process() -> Self {
         let size = |stream: &dyn Size| stream.size();
-        let width = size(&io::stdout()).map(|(columns, _)| columns);
+        let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = size(&io::stdout()).map(|(columns, _)| said.filter(|n| *n > 0).unwrap_or(columns));
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
         Self {

@@ -27,7 +27,7 @@ pub use keeper::{Keep, Keeper};
 use crate::failure::Failure;
 use crate::paths;
 use crate::screen::Screen;
-use listeners::{Socket, bind_tcp};
+use listeners::{Socket, TokenFile, bind_tcp};
 
 /// The longest that `dev` waits for its tasks to end when it is interrupted; each ends within its own grace period before.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
@@ -106,7 +106,9 @@ async fn serve(settings: &Settings, soft_files: Option<u64>, screen: &mut Screen
     }
     let keeper = match &bound {
         // Only what is ours may be removed: the socket is, once it is bound.
-        Ok(bound) => Keeper::start(&settings.data_dir, &[settings.socket.clone(), bound.token_file.clone()]),
+        Ok(bound) => {
+            Keeper::start(&settings.data_dir, &[settings.socket.clone(), bound.token.path().to_owned()])
+        }
         Err(_) => Keeper::start(&settings.data_dir, &[]),
     };
     let served = match bound {
@@ -122,17 +124,15 @@ struct Bound {
     tcp: TcpListener,
     address: SocketAddr,
     socket: Socket,
-    token_file: PathBuf,
-    token: String,
+    token: TokenFile,
 }
 
 async fn bind(settings: &Settings) -> Result<Bound, Failure> {
     let tcp = bind_tcp(settings.listen).await?;
     let address = tcp.local_addr().map_err(|e| Failure::Refused(format!("--listen: {e}")))?;
     let socket = Socket::bind(&settings.socket)?;
-    let token_file = settings.socket.with_file_name(paths::TOKEN);
-    let token = listeners::token(&token_file)?;
-    Ok(Bound { tcp, address, socket, token_file, token })
+    let token = TokenFile::open(settings.socket.with_file_name(paths::TOKEN))?;
+    Ok(Bound { tcp, address, socket, token })
 }
 
 async fn serve_bound(
@@ -141,7 +141,7 @@ async fn serve_bound(
     soft_files: Option<u64>,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
-    let Bound { tcp, address, socket, token_file, token } = bound;
+    let Bound { tcp, address, socket, mut token } = bound;
     let mut signals = Signals::new()?;
 
     let node = node::Node::start(node::Options {
@@ -153,15 +153,19 @@ async fn serve_bound(
         soft_files,
     });
     let node = node.await.map_err(|e| Failure::Refused(format!("cannot start: {e}")))?;
+    token.keep();
 
     let shutdown = Shutdown::new();
     let on_socket = router(node.cluster(), Access::Socket, shutdown.clone());
-    let on_tcp = router(node.cluster(), Access::tcp(Token::new(token.as_str()), address), shutdown.clone());
+    let on_tcp = router(node.cluster(), Access::tcp(Token::new(token.text()), address), shutdown.clone());
     let serving = [
         tokio::spawn(serve_unix(socket.listener()?, on_socket, ServeLimits::default(), shutdown.clone())),
         tokio::spawn(serve_tcp(tcp, on_tcp, ServeLimits::default(), shutdown.clone())),
     ];
-    welcome(settings, address, &token_file, screen)?;
+    welcome(settings, address, token.path(), screen)?;
+    if let Some(warning) = in_the_clear(address) {
+        screen.note(warning)?;
+    }
 
     let failed = tokio::select! {
         () = signals.next() => None,
@@ -187,6 +191,23 @@ async fn serve_bound(
         }
         None => Ok(()),
     }
+}
+
+/// What is to be said of a listener that other machines can reach.
+fn in_the_clear(address: SocketAddr) -> Option<String> {
+    if address.ip().to_canonical().is_loopback() {
+        return None;
+    }
+    let from = if address.ip().is_unspecified() {
+        "on every address of this machine"
+    } else {
+        "from other machines"
+    };
+    Some(format!(
+        "warning: the API can be reached at {address}, {from}, in the clear: whoever reads along has the token and may run anything here; \
+         use --listen 127.0.0.1:{} and a tunnel, or a network that is yours alone",
+        address.port()
+    ))
 }
 
 fn welcome(
@@ -233,6 +254,29 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_for_others_is_warned_of() {
+        for (address, warned) in [
+            ("127.0.0.1:4747", None),
+            ("[::1]:4747", None),
+            ("[::ffff:127.0.0.1]:4747", None),
+            ("0.0.0.0:4747", Some("every address")),
+            ("[::]:4747", Some("every address")),
+            ("10.0.0.5:4747", Some("from other machines")),
+        ] {
+            let said = in_the_clear(address.parse().unwrap());
+            assert_eq!(said.is_some(), warned.is_some(), "{address}");
+            if let (Some(said), Some(part)) = (said, warned) {
+                assert!(said.contains(part) && said.contains("in the clear"), "{said}");
+            }
         }
     }
 }

@@ -3,17 +3,18 @@
 use jiff::Timestamp;
 use model::Span;
 
-/// How long ago, or how long until, in the words of docker: `3 minutes`, `About an hour`.
+/// How long ago, or how long until, in the words of docker: `3 minutes`, `about an hour`; small letters,
+/// since it stands within sentences.
 pub fn human(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours) = (seconds / 60, (seconds + 1800) / 3600);
     match seconds {
-        0 => "Less than a second".into(),
+        0 => "less than a second".into(),
         1 => "1 second".into(),
         2..60 => format!("{seconds} seconds"),
-        60..120 => "About a minute".into(),
+        60..120 => "about a minute".into(),
         _ if minutes < 60 => format!("{minutes} minutes"),
-        _ if hours <= 1 => "About an hour".into(),
+        _ if hours <= 1 => "about an hour".into(),
         _ if hours < 48 => format!("{hours} hours"),
         _ if hours < 24 * 7 * 2 => format!("{} days", hours / 24),
         _ if hours < 24 * 30 * 2 => format!("{} weeks", hours / 24 / 7),
@@ -73,15 +74,15 @@ mod tests {
     #[test]
     fn spans_in_dockers_words() {
         for (seconds, text) in [
-            (-5, "Less than a second"),
-            (0, "Less than a second"),
+            (-5, "less than a second"),
+            (0, "less than a second"),
             (1, "1 second"),
             (59, "59 seconds"),
-            (60, "About a minute"),
-            (119, "About a minute"),
+            (60, "about a minute"),
+            (119, "about a minute"),
             (120, "2 minutes"),
             (3599, "59 minutes"),
-            (3600, "About an hour"),
+            (3600, "about an hour"),
             (7200, "2 hours"),
             (47 * 3600, "47 hours"),
             (48 * 3600, "2 days"),

@@ -72,7 +72,12 @@ fn by_name<'t>(tables: &'t Tables, reference: &str, me: NodeId) -> Option<&'t Ar
     {
         return tables.task(id).filter(|task| task.service == service.id);
     }
-    let slot = slot_of(tables, service, slot, me)?;
+    let Some(slot) = slot_of(tables, service, slot, me) else {
+        // So does its beginning, which is what tables and logs show of it.
+        let (_, begins) = slot.rsplit_once('.')?;
+        let mut fits = tables.tasks_in_prefix(Id::prefix_range(begins)?).filter(|t| t.service == service.id);
+        return fits.next().filter(|_| fits.next().is_none());
+    };
     let in_slot = || tables.tasks_of_slot(service.id, slot);
     in_slot().filter(|task| task.fills_slot()).last().or_else(|| in_slot().last())
 }

@@ -189,6 +189,8 @@ fn nodes_and_tasks_have_their_own_names() {
     let find = |text: &str| tasks::find(&tables, text, NOBODY).map(|t| t.id);
     assert_eq!(find("web.1"), Ok(second), "the one that fills the slot");
     assert_eq!(find(&format!("web.1.{first}")), Ok(first));
+    assert_eq!(find(&format!("web.1.{}", &first.to_string()[..12])), Ok(first), "as tables show it");
+    assert!(find("web.1.zzzzzzzzzzzz").is_err());
     assert_eq!(find(&format!("agent.{a}")), Ok(on_a));
     assert_eq!(find(&first.to_string()), Ok(first));
     for nothing in ["web.0", "web.2", "web.x", "nope.1", "web."] {

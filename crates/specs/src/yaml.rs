@@ -113,6 +113,14 @@ pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
 fn unreadable(error: &serde_saphyr::Error) -> Unreadable {
     let error = error.without_snippet();
     let at = error.location().map_or(At::START, place);
+    if let serde_saphyr::Error::DuplicateMappingKey { key, .. } = error {
+        let key = key.as_ref().map(|key| key.chars().take(40).collect::<String>());
+        let key = key.map(|key| format!("{key:?}")).unwrap_or_else(|| "a key".into());
+        return Unreadable {
+            at,
+            message: format!("{key} is given twice in the same map; remove one of them"),
+        };
+    }
     let said = error.render_with_options(serde_saphyr::render_options! {
         snippets: serde_saphyr::SnippetMode::Off,
     });
@@ -336,7 +344,8 @@ mod tests {
 
     #[test]
     fn what_is_no_yaml_that_we_take() {
-        check_refused("a: 1\nb: 2\na: 3\n", 3, "duplicate");
+        check_refused("a: 1\nb: 2\na: 3\n", 3, "\"a\" is given twice in the same map; remove one of them");
+        check_refused("s:\n  k: [1]\n  k: {x: 1}\n", 3, "\"k\" is given twice");
         check_refused("a: 1\n---\nb: 2\n", 2, "document");
         check_refused("a:\n\tb: 1\n", 2, "tab");
         check_refused("a: *nowhere\n", 1, "unknown anchor");

@@ -10,17 +10,21 @@ mod options;
 mod service;
 mod service_spec;
 mod service_update;
+mod show;
 mod stack;
 mod tasks;
 mod version;
 mod why;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::foreign;
 use crate::screen::Screen;
 use crate::serve::Keep;
 
@@ -34,7 +38,7 @@ Environment:
 
 /// A cluster orchestrator: keeps services running on a set of machines.
 #[derive(Debug, Parser)]
-#[command(name = "quelea", after_help = EXIT_CODES, disable_version_flag = true, max_term_width = 110)]
+#[command(name = "quelea", version, after_help = EXIT_CODES, max_term_width = 110)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     /// The daemon to talk to: unix:///path/quelea.sock or tcp://host:port.
@@ -80,18 +84,22 @@ pub struct Cx {
     pub screen: Screen,
 }
 
+/// The command line as the parser knows it.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Asked-for help goes to standard output with 0, a mistake to standard error with 2. When nobody reads it,
-            // nothing is left to be said.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
+    let args: Vec<OsString> = std::env::args_os().collect();
     let mut screen = Screen::of_process();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return not_parsed(&error, &args, &mut screen),
+    };
+    if let Some(sentence) = cli.host_of_docker() {
+        return ended(Err(Failure::Usage(sentence)), &mut screen);
+    }
     match cli.command {
         Command::Dev(dev) => ended(dev.run(&mut screen), &mut screen),
         Command::Daemon(daemon) => ended(daemon.run(&mut screen), &mut screen),
@@ -108,6 +116,35 @@ pub fn main() -> ExitCode {
             ended(done, &mut cx.screen)
         }
     }
+}
+
+impl Cli {
+    /// Docker's `service create --host NAME:ADDRESS` has the name of our flag for the daemon; its value tells them apart.
+    fn host_of_docker(&self) -> Option<String> {
+        let about = match self.command {
+            Command::Service(service::Command::Create(_)) => "service create",
+            Command::Service(service::Command::Update(_)) => "service update",
+            _ => return None,
+        };
+        let host = self.host.as_deref().filter(|host| !host.contains("://"))?;
+        foreign::flag_sentence(about, "--host").map(|sentence| {
+            format!("{sentence}; and {host:?} names no daemon: write -H unix:///path/quelea.sock")
+        })
+    }
+}
+
+/// Says why the command line was not understood, or what it asked for: help or the version.
+fn not_parsed(error: &clap::Error, args: &[OsString], screen: &mut Screen) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayVersion {
+        return ended(version::Version::default().run(screen), screen);
+    }
+    if let Some(sentence) = foreign::sentence(error, &command(), args) {
+        return ended(Err(Failure::Usage(sentence)), screen);
+    }
+    // Asked-for help goes to standard output with 0, a mistake to standard error with 2. When nobody reads it,
+    // nothing is left to be said.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 async fn run(command: Command, cx: &mut Cx) -> Result<(), Failure> {
@@ -162,6 +199,38 @@ mod tests {
     }
 
     #[test]
+    fn dockers_host_is_told_from_the_daemons() {
+        for (line, refused) in [
+            ("quelea service create --host db:10.0.0.1 --driver exec -- a", true),
+            ("quelea service create --host unix:///q.sock --driver exec -- a", false),
+            ("quelea -H here service ls", false),
+        ] {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(cli.host_of_docker().is_some(), refused, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_matter_to_processes_is_taken() {
+        for line in [
+            "quelea service create --with-registry-auth --no-resolve-image --driver exec -- a",
+            "quelea service create --with-registry-auth=false --detach=false -q --driver exec -- a",
+            "quelea service update --with-registry-auth --detach=true --no-resolve-image web",
+            "quelea stack deploy --with-registry-auth --resolve-image never --prune -c f shop",
+            "quelea service inspect --pretty web",
+            "quelea service inspect --format json web",
+            "quelea node inspect --pretty self",
+            "quelea service ls --format json",
+            "quelea service ls --format table",
+            "quelea node ps --no-resolve -q",
+        ] {
+            if let Err(error) = Cli::try_parse_from(line.split(' ')) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
     fn wrong_usage_ends_with_two() {
         for line in [
             "quelea",
@@ -172,6 +241,8 @@ mod tests {
             "quelea service create --limit-memory 12_bananas --driver exec -- sleep 1",
             "quelea service create --mode everywhere --driver exec -- sleep 1",
             "quelea service ls --format {{.ID}}",
+            "quelea service inspect --format {{.ID}} web",
+            "quelea service create --driver docker nginx",
             "quelea service scale web",
             "quelea service scale web=-1",
             "quelea node update --availability gone n1",

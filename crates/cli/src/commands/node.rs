@@ -5,8 +5,8 @@ use hyper::Method;
 use native_api::types::{Availability, Info, Node, NodeUpdate, Task, Written};
 
 use super::Cx;
-use super::options::{self, Filters, ListFlags};
-use super::service::Fields;
+use super::options::{self, Filters};
+use super::show::{Fields, InspectFlags, ListFlags, capital};
 use super::tasks::PsFlags;
 use crate::client::Route;
 use crate::failure::Failure;
@@ -50,9 +50,8 @@ pub struct Inspect {
     /// The nodes: host names, ids or beginnings of ids; self for the daemon's own.
     #[arg(required = true, value_name = "NODE")]
     nodes: Vec<String>,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    inspect: InspectFlags,
 }
 
 #[derive(Debug, Args)]
@@ -119,20 +118,14 @@ impl Ls {
                 && filters.hold_labels("node.label", &n.labels)
         });
         nodes.sort_by(|a, b| (&a.hostname, &a.id).cmp(&(&b.hostname, &b.id)));
-        if self.list.json {
-            return cx.screen.json(&nodes);
-        }
-        if self.list.ids_only {
-            return nodes.iter().try_for_each(|n| cx.screen.line(&n.id));
-        }
-        let own = resolve(cx, "self").await?;
-        let table = table(&nodes, &own, self.list.no_trunc);
-        cx.screen.table(&table)
+        let own = if self.list.is_table() { resolve(cx, "self").await? } else { String::new() };
+        self.list.show(&mut cx.screen, &nodes, |n| &n.id, |_| table(&nodes, &own, self.list.no_trunc))
     }
 }
 
 fn table(nodes: &[Node], own: &str, whole: bool) -> Table {
-    let titles = ["ID", "HOSTNAME", "STATUS", "AVAILABILITY", "ROLE", "TASKS", "CPUS", "MEMORY", "~LABELS"];
+    let titles =
+        ["ID", "^HOSTNAME", "STATUS", "AVAILABILITY", "?ROLE", "TASKS", "?CPUS", "?MEMORY", "~LABELS"];
     let mut table = Table::new(&titles);
     for node in nodes {
         let mark = if node.id == own { " *" } else { "" };
@@ -141,9 +134,9 @@ fn table(nodes: &[Node], own: &str, whole: bool) -> Table {
         table.row(vec![
             format!("{}{mark}", short(&node.id, whole)).into(),
             node.hostname.as_str().into(),
-            Cell::new(&node.state, state_tone),
+            Cell::new(capital(&node.state), state_tone),
             Cell::new(availability_word(node.availability), if takes { Tone::Plain } else { Tone::Waiting }),
-            node.role.as_str().into(),
+            capital(&node.role).into(),
             node.tasks.to_string().into(),
             format!("{}/{}", node.reserved.cpus, node.resources.cpus).into(),
             format!("{}/{}", memory(&node.reserved.memory), memory(&node.resources.memory)).into(),
@@ -180,16 +173,7 @@ impl Inspect {
             let node = resolve(cx, node).await?;
             nodes.push(cx.client.get::<Node>(Route::new(&["nodes", &node])).await?.value);
         }
-        if self.json {
-            return cx.screen.json(&nodes);
-        }
-        for (i, node) in nodes.iter().enumerate() {
-            if i > 0 {
-                cx.screen.line("")?;
-            }
-            inspect(&mut cx.screen, node)?;
-        }
-        Ok(())
+        self.inspect.show(&mut cx.screen, &nodes, inspect)
     }
 }
 
@@ -199,11 +183,14 @@ fn inspect(screen: &mut Screen, node: &Node) -> Result<(), Failure> {
     fields.add("ID", &node.id);
     fields.add("Hostname", &node.hostname);
     fields.add("Joined", time::ago(&node.created_at, now));
-    let since = node.since.as_deref().map(|at| format!(", since {}", time::ago(at, now).to_lowercase()));
+    let since = node.since.as_deref().map(|at| format!(", since {}", time::ago(at, now)));
     let why = node.message.as_deref().filter(|m| !m.is_empty()).map(|m| format!(" ({m})"));
-    fields.add("Status", format!("{}{}{}", node.state, why.unwrap_or_default(), since.unwrap_or_default()));
+    fields.add(
+        "Status",
+        format!("{}{}{}", capital(&node.state), why.unwrap_or_default(), since.unwrap_or_default()),
+    );
     fields.add("Availability", availability_word(node.availability));
-    fields.add("Role", &node.role);
+    fields.add("Role", capital(&node.role));
     fields.add_some("Address", node.address.as_ref());
     fields.add("Platform", format!("{}/{}", node.platform.os, node.platform.arch));
     fields.add("Agent", &node.agent);
@@ -281,8 +268,8 @@ mod tests {
             table(&nodes, "0123456789abcdefghijklmno", false).render(None, false),
             "\
 ID              HOSTNAME  STATUS  AVAILABILITY  ROLE     TASKS  CPUS   MEMORY        LABELS
-0123456789ab *  alpha     ready   Active        manager  3      0.5/2  64 MiB/2 GiB  ssd,zone=east
-n2              beta      down    Drain         worker   3      0.5/2  64 MiB/2 GiB
+0123456789ab *  alpha     Ready   Active        Manager  3      0.5/2  64 MiB/2 GiB  ssd,zone=east
+n2              beta      Down    Drain         Worker   3      0.5/2  64 MiB/2 GiB
 "
         );
     }
@@ -296,10 +283,10 @@ n2              beta      down    Drain         worker   3      0.5/2  64 MiB/2 
             "\
 ID:           0123456789abcdefghijklmno
 Hostname:     alpha
-Joined:       About an hour ago
-Status:       ready (fine), since 3 minutes ago
+Joined:       about an hour ago
+Status:       Ready (fine), since 3 minutes ago
 Availability: Active
-Role:         manager
+Role:         Manager
 Platform:     linux/amd64
 Agent:        0.1.0
 Tasks:        3

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use model::{Span, parse_bytes, parse_cpus};
 use native_api::types::{Cpus, Size};
 
@@ -14,7 +14,8 @@ use crate::progress;
 #[derive(Clone, Debug, Args)]
 pub struct WaitFlags {
     /// Do not wait until the services are as they should be.
-    #[arg(short, long)]
+    #[arg(short, long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set)]
     pub detach: bool,
     /// Show nothing while waiting.
     #[arg(short, long)]
@@ -31,27 +32,28 @@ impl WaitFlags {
         let timeout = (nanos > 0).then(|| Duration::from_nanos(nanos));
         progress::Wait { services, index, timeout, quiet: self.quiet, look }
     }
+
+    /// Takes what was waited already from the time that is left.
+    pub fn spend(&mut self, spent: Duration) {
+        // 0 would mean for ever; what has run out has no time left, and that is the shortest there is.
+        if self.timeout.0 > 0 {
+            let spent = i64::try_from(spent.as_nanos()).unwrap_or(i64::MAX);
+            self.timeout = Span(self.timeout.0.saturating_sub(spent).max(1));
+        }
+    }
 }
 
-/// How a list is shown.
-#[derive(Clone, Debug, Args)]
-pub struct ListFlags {
-    /// As JSON.
-    #[arg(long, conflicts_with = "ids_only")]
-    pub json: bool,
-    /// Only ids.
-    #[arg(short = 'q', long = "quiet")]
-    pub ids_only: bool,
-    /// Whole ids, nothing cut.
-    #[arg(long)]
-    pub no_trunc: bool,
-    /// Not supported yet.
-    #[arg(long, hide = true, value_parser = no_format)]
-    format: Option<String>,
-}
-
-fn no_format(_: &str) -> Result<String, String> {
-    Err("templates are not supported yet; use --json".into())
+/// Flags of docker's about registries. A process has no image, so that there is nothing that they could change.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RegistryFlags {
+    /// Nothing to do: there is no registry.
+    #[arg(long, hide = true, default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set)]
+    with_registry_auth: bool,
+    /// Nothing to do: there is no image.
+    #[arg(long, hide = true, default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set)]
+    no_resolve_image: bool,
 }
 
 /// What a list shall be narrowed to: values of the same key are alternatives, different keys must all hold.
@@ -145,6 +147,16 @@ mod tests {
         assert!(filters.hold_labels("label", &labels) && !filters.hold_labels("label", &BTreeMap::new()));
         for wrong in ["name", "colour=red"] {
             assert!(matches!(Filters::parse(&texts(&[wrong]), &["name"]), Err(Failure::Usage(_))));
+        }
+    }
+
+    #[test]
+    fn time_that_was_waited_is_spent() {
+        let flags = |seconds| WaitFlags { detach: false, quiet: false, timeout: Span::from_secs(seconds) };
+        for (seconds, spent, left) in [(10, 4, Span::from_secs(6)), (10, 11, Span(1)), (0, 4, Span::ZERO)] {
+            let mut flags = flags(seconds);
+            flags.spend(Duration::from_secs(spent));
+            assert_eq!(flags.timeout, left, "{seconds} {spent}");
         }
     }
 

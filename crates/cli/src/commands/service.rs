@@ -1,14 +1,17 @@
 //! `service`: create, look at, change and remove services.
 
+use std::time::Instant;
+
 use clap::{Args, Subcommand};
 use hyper::Method;
-use native_api::types::{Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, Written};
+use native_api::types::{Condition, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, Written};
 
 use super::Cx;
 use super::logs::Logs;
-use super::options::{Filters, ListFlags, WaitFlags};
+use super::options::{Filters, WaitFlags};
 use super::service_spec::CreateFlags;
 use super::service_update::Update;
+use super::show::{Fields, InspectFlags, ListFlags, capital};
 use super::tasks::PsFlags;
 use crate::client::Route;
 use crate::failure::Failure;
@@ -77,9 +80,8 @@ pub struct Inspect {
     /// The services: names, ids or beginnings of ids.
     #[arg(required = true, value_name = "SERVICE")]
     services: Vec<String>,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    inspect: InspectFlags,
 }
 
 #[derive(Debug, Args)]
@@ -168,8 +170,21 @@ pub async fn converge_on(
         return Ok(());
     }
     let index = written.iter().map(|w| w.index).max().unwrap_or(0);
-    let services = written.into_iter().map(|w| (w.id, w.name)).collect();
-    progress::converge(&cx.client, &mut cx.screen, flags.wait(services, index, look)).await
+    let services: Vec<(String, String)> = written.into_iter().map(|w| (w.id, w.name)).collect();
+    let wait = flags.wait(services.clone(), index, look);
+    let done = progress::converge(&cx.client, &mut cx.screen, wait).await;
+    done.map_err(|failure| with_a_hint(failure, &services))
+}
+
+/// A failure that is told of a task says where its output can be read.
+fn with_a_hint(failure: Failure, services: &[(String, String)]) -> Failure {
+    let Failure::Refused(why) = &failure else { return failure };
+    // Such a failure begins with the task's name: that of its service, a dot, and its slot.
+    let of = |name: &str| why.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    match services.iter().find(|(_, name)| of(name)) {
+        Some((_, name)) => Failure::Refused(format!("{why}; what it wrote: `quelea service logs {name}`")),
+        None => failure,
+    }
 }
 
 impl Ls {
@@ -190,26 +205,24 @@ impl Ls {
 
 /// Shows services as a list.
 pub fn show_list(screen: &mut Screen, services: &[Service], list: &ListFlags) -> Result<(), Failure> {
-    if list.json {
-        return screen.json(&services);
-    }
-    if list.ids_only {
-        return services.iter().try_for_each(|s| screen.line(&s.id));
-    }
-    let mut table = Table::new(&["ID", "NAME", "MODE", "REPLICAS", "STATE", "PORTS", "~COMMAND"]);
+    list.show(screen, services, |s| &s.id, |_| table(services, list.no_trunc))
+}
+
+fn table(services: &[Service], whole: bool) -> Table {
+    let mut table = Table::new(&["ID", "NAME", "MODE", "REPLICAS", "STATE", "^PORTS", "~COMMAND"]);
     for service in services {
         let (state, tone) = state(service);
         table.row(vec![
-            short(&service.id, list.no_trunc).into(),
+            short(&service.id, whole).into(),
             service.name.as_str().into(),
             mode_word(service.spec.mode).into(),
             format!("{}/{}", service.status.running, service.status.wanted).into(),
-            Cell::new(state, tone),
+            Cell::new(capital(&state), tone),
             ports(service).into(),
             command_line(&service.spec.command).into(),
         ]);
     }
-    screen.table(&table)
+    table
 }
 
 fn mode_word(mode: Mode) -> &'static str {
@@ -280,16 +293,7 @@ impl Inspect {
         for service in &self.services {
             services.push(cx.client.get::<Service>(Route::new(&["services", service])).await?.value);
         }
-        if self.json {
-            return cx.screen.json(&services);
-        }
-        for (i, service) in services.iter().enumerate() {
-            if i > 0 {
-                cx.screen.line("")?;
-            }
-            inspect(&mut cx.screen, service)?;
-        }
-        Ok(())
+        self.inspect.show(&mut cx.screen, &services, inspect)
     }
 }
 
@@ -337,11 +341,17 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let policy = &spec.restart_policy;
     let attempts = match policy.max_attempts {
         0 => String::new(),
-        n => format!(", at most {n} times in {}", policy.window),
+        n if policy.window.span().is_ok_and(|w| w.0 > 0) => {
+            format!(", at most {n} times in {}", policy.window)
+        }
+        n => format!(", at most {n} times"),
     };
-    let condition = serde_json::to_value(policy.condition).ok();
-    let condition = condition.as_ref().and_then(|c| c.as_str()).unwrap_or_default().to_owned();
-    fields.add("Replaced", format!("{condition}, after {}{attempts}", policy.delay));
+    let when = match policy.condition {
+        Condition::None => "never".to_owned(),
+        Condition::OnFailure => format!("on failure, after {}{attempts}", policy.delay),
+        Condition::Any => format!("whenever it ends, after {}{attempts}", policy.delay),
+    };
+    fields.add("Replaced", when);
     fields.add("Update", format!("{} at once, {} between", spec.update.parallelism, spec.update.delay));
     let signal = spec.stop_signal.as_deref().unwrap_or("TERM");
     fields.add("Stop", format!("{signal}, killed after {}", spec.stop_grace_period));
@@ -360,43 +370,6 @@ fn amounts(cpus: &native_api::types::Cpus, memory: &native_api::types::Size, pid
         parts.push(format!("{pids} processes"));
     }
     parts.join(", ")
-}
-
-/// Names with values, one a line, aligned; what is empty is left out.
-#[derive(Default)]
-pub struct Fields(Vec<(&'static str, String)>);
-
-impl Fields {
-    /// Adds a field unless its value is empty.
-    pub fn add(&mut self, name: &'static str, value: impl Into<String>) {
-        let value = value.into();
-        if !value.is_empty() {
-            self.0.push((name, value));
-        }
-    }
-
-    /// Adds a field when there is a value.
-    pub fn add_some(&mut self, name: &'static str, value: Option<&String>) {
-        if let Some(value) = value {
-            self.add(name, value);
-        }
-    }
-
-    /// Adds values under one name, one a line.
-    pub fn add_all(&mut self, name: &'static str, values: impl Iterator<Item = String>) {
-        for (i, value) in values.enumerate() {
-            self.0.push((if i == 0 { name } else { "" }, value));
-        }
-    }
-
-    /// Writes them.
-    pub fn show(&self, screen: &mut Screen) -> Result<(), Failure> {
-        for (name, value) in &self.0 {
-            let name = if name.is_empty() { String::new() } else { format!("{name}:") };
-            screen.line(format!("{name:<14}{}", crate::screen::plain(value)))?;
-        }
-        Ok(())
-    }
 }
 
 impl Scale {
@@ -487,10 +460,7 @@ impl Rm {
         let mut failed = None;
         for service in &self.services {
             match cx.client.delete::<Written>(Route::new(&["services", service])).await {
-                Ok(written) => {
-                    cx.screen.line(&written.name)?;
-                    removed.push(written);
-                }
+                Ok(written) => removed.push((written.name.clone(), vec![written])),
                 // As in docker the others are removed all the same.
                 Err(failure @ Failure::Api { .. }) => {
                     if let Some(earlier) = failed.replace(failure) {
@@ -500,10 +470,26 @@ impl Rm {
                 Err(failure) => return Err(failure),
             }
         }
-        cx.screen.flush()?;
-        wait_gone(cx, &self.wait, removed).await?;
+        removed_one_by_one(cx, &self.wait, removed).await?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Prints each name once the services that went with it have no task left, or at once when the flags say so.
+pub async fn removed_one_by_one(
+    cx: &mut Cx,
+    flags: &WaitFlags,
+    removed: Vec<(String, Vec<Written>)>,
+) -> Result<(), Failure> {
+    let mut flags = flags.clone();
+    for (name, services) in removed {
+        let begun = Instant::now();
+        wait_gone(cx, &flags, services).await?;
+        flags.spend(begun.elapsed());
+        cx.screen.line(name)?;
+        cx.screen.flush()?;
+    }
+    Ok(())
 }
 
 /// Waits until the tasks of removed services have ended, unless the flags say otherwise.
@@ -521,6 +507,7 @@ pub mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fake::{self, Fake};
     use crate::screen::tests::paper;
 
     /// A service with these fields.
@@ -583,7 +570,7 @@ pub mod tests {
             out.text(),
             "\
 ID            NAME  MODE        REPLICAS  STATE      PORTS                COMMAND
-0123456789ab  web   replicated  3/3       steady                          serve --name 'two words'
+0123456789ab  web   replicated  3/3       Steady                          serve --name 'two words'
 z123          each  global      1/2       1 waiting  http=80/tcp,any/udp  beat
 "
         );
@@ -605,7 +592,7 @@ z123          each  global      1/2       1 waiting  http=80/tcp,any/udp  beat
 ID:           0123456789abcdefghijklmno
 Name:         web
 Stack:        shop
-Created:      About an hour ago
+Created:      about an hour ago
 Changed:      3 minutes ago
 Mode:         replicated (3)
 Tasks:        3 of 3 running, steady
@@ -619,11 +606,83 @@ Constraints:  node.role==worker
 Per node:     at most 1
 Limits:       0.5 CPUs, 64 MiB memory
 Counted:      gpu=1
-Replaced:     on-failure, after 2s, at most 3 times in 1m0s
+Replaced:     on failure, after 2s, at most 3 times in 1m0s
 Update:       1 at once, 0s between
 Stop:         TERM, killed after 10s
 "
         );
+    }
+
+    #[test]
+    fn when_a_task_is_replaced() {
+        let shown = |policy: Value| {
+            let (mut screen, out, _) = paper();
+            let spec = json!({"name": "web", "command": ["serve"], "restart_policy": policy});
+            inspect(&mut screen, &service(json!({"spec": spec}))).unwrap();
+            let text = out.text();
+            let line = text.lines().find_map(|l| l.strip_prefix("Replaced:")).unwrap();
+            line.trim().to_owned()
+        };
+        for (policy, words) in [
+            (json!({"condition": "none"}), "never"),
+            (json!({"condition": "on-failure", "delay": "1s"}), "on failure, after 1s"),
+            (json!({"max_attempts": 2}), "whenever it ends, after 5s, at most 2 times"),
+        ] {
+            assert_eq!(shown(policy.clone()), words, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_failed_task_leads_to_its_output() {
+        let services = [("1".to_owned(), "web".to_owned()), ("2".to_owned(), "web-api".to_owned())];
+        for (why, said) in [
+            (
+                "web-api.1 keeps failing",
+                "web-api.1 keeps failing; what it wrote: `quelea service logs web-api`",
+            ),
+            ("web.2 ended", "web.2 ended; what it wrote: `quelea service logs web`"),
+            ("lost the daemon", "lost the daemon"),
+            ("web was removed meanwhile", "web was removed meanwhile"),
+        ] {
+            assert_eq!(with_a_hint(Failure::Refused(why.into()), &services).to_string(), said);
+        }
+    }
+
+    #[test]
+    fn a_name_is_printed_when_its_tasks_are_gone() {
+        let gone = |id: &str| {
+            let tasks = json!({"index": 5, "changed": 5, "items": []});
+            fake::json(&format!("GET /v1/tasks?service={id}&"), 200, 5, &tasks)
+        };
+        let daemon = Fake::start(vec![
+            fake::json(
+                "DELETE /v1/services/web",
+                200,
+                5,
+                &json!({"id": "s1", "name": "web", "version": 4, "index": 5, "changed": true}),
+            ),
+            fake::json("DELETE /v1/services/nope", 404, 5, &json!({"error": "no service nope"})),
+            fake::json(
+                "DELETE /v1/services/api",
+                200,
+                5,
+                &json!({"id": "s2", "name": "api", "version": 4, "index": 5, "changed": true}),
+            ),
+            gone("s1"),
+            gone("s2"),
+        ]);
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            rm: Rm,
+        }
+        let (screen, out, _) = paper();
+        let mut cx = Cx { client: daemon.client(), screen };
+        let line = <Line as clap::Parser>::parse_from(["rm", "web", "nope", "api"]);
+        let failure = crate::commands::block_on(line.rm.run(&mut cx)).unwrap_err();
+        assert_eq!(failure.to_string(), "no service nope");
+        assert_eq!(out.text(), "web\napi\n");
+        daemon.asked();
     }
 
     #[test]

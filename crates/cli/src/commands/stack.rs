@@ -10,8 +10,9 @@ use model::limits;
 use native_api::types::{Change, Service, Stack, StackDeploy, StackDeployed, Task, Written};
 
 use super::Cx;
-use super::options::{ListFlags, WaitFlags};
+use super::options::{RegistryFlags, WaitFlags};
 use super::service::{self, variable};
+use super::show::ListFlags;
 use super::tasks::PsFlags;
 use crate::client::Route;
 use crate::env_file;
@@ -45,7 +46,7 @@ pub enum Command {
 pub struct Deploy {
     /// The stack file; - for standard input.
     #[arg(short = 'c', long = "compose-file", value_name = "FILE", required = true)]
-    file: String,
+    files: Vec<String>,
     /// Remove services that the file has no more.
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = clap::ArgAction::Set)]
@@ -55,6 +56,11 @@ pub struct Deploy {
     json: bool,
     /// The stack's name.
     stack: String,
+    /// Nothing to do: there is no image.
+    #[arg(long, hide = true, value_parser = ["always", "changed", "never"])]
+    resolve_image: Option<String>,
+    #[command(flatten)]
+    registry: RegistryFlags,
     #[command(flatten)]
     wait: WaitFlags,
 }
@@ -130,11 +136,15 @@ impl Deploy {
 
     /// The request: the text with the values of the variables that it mentions, and no others.
     fn body(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<StackDeploy, Failure> {
-        let (source, file_name) = read_source(&self.file)?;
-        let dotenv = match self.file.as_str() {
-            "-" => BTreeMap::new(),
-            path => read_dotenv(Path::new(path), variable)?,
+        let [file] = self.files.as_slice() else {
+            return Err(Failure::Usage(
+                "a second -c is not supported yet: files are not merged; write one file, with anchors for what is shared".into(),
+            ));
         };
+        let (source, file_name) = read_source(file)?;
+        // Beside the file, as compose does it; what comes from standard input belongs to where we are.
+        let beside = if file == "-" { Path::new("stdin") } else { Path::new(file) };
+        let dotenv = read_dotenv(beside, variable)?;
         let value = |name: String| {
             let value = variable(&name).or_else(|| dotenv.get(&name).cloned())?;
             Some((name, value))
@@ -235,27 +245,25 @@ impl Ls {
 }
 
 fn show(screen: &mut Screen, stacks: &[Stack], list: &ListFlags) -> Result<(), Failure> {
-    if list.json {
-        return screen.json(&stacks);
-    }
-    if list.ids_only {
-        return stacks.iter().try_for_each(|s| screen.line(&s.id));
-    }
+    list.show(screen, stacks, |s| &s.id, |screen| table(stacks, screen.now(), list.no_trunc))
+}
+
+fn table(stacks: &[Stack], now: jiff::Timestamp, whole: bool) -> Table {
     let mut table = Table::new(&["ID", "NAME", "SERVICES", "TASKS", "DEPLOYED"]);
     for stack in stacks {
         let steady = stack.services.iter().all(|s| s.converged);
         table.row(vec![
-            short(&stack.id, list.no_trunc).into(),
+            short(&stack.id, whole).into(),
             stack.name.as_str().into(),
             stack.services.len().to_string().into(),
             Cell::new(
                 format!("{}/{}", stack.running, stack.wanted),
                 if steady { Tone::Good } else { Tone::Waiting },
             ),
-            time::ago(&stack.updated_at, screen.now()).into(),
+            time::ago(&stack.updated_at, now).into(),
         ]);
     }
-    screen.table(&table)
+    table
 }
 
 impl Services {
@@ -281,11 +289,9 @@ impl Rm {
                 index: written.index,
                 changed: true,
             });
-            removed.extend(services);
-            cx.screen.line(&written.name)?;
-            cx.screen.flush()?;
+            removed.push((written.name, services.collect()));
         }
-        service::wait_gone(cx, &self.wait, removed).await
+        service::removed_one_by_one(cx, &self.wait, removed).await
     }
 }
 
@@ -326,6 +332,22 @@ mod tests {
                 "variables": {"A": "env-A", "B": "dot env", "D": "env-D"},
             })
         );
+    }
+
+    #[test]
+    fn a_file_from_standard_input_has_its_variables_from_here() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(".env"), "A=here\n").unwrap();
+        let read = read_dotenv(&dir.path().join("stdin"), &|_| None).unwrap();
+        assert_eq!(read, BTreeMap::from([("A".to_owned(), "here".to_owned())]));
+        // A name without a directory is looked up where we are.
+        assert_eq!(Path::new("stdin").with_file_name(".env"), Path::new(".env"));
+    }
+
+    #[test]
+    fn a_second_file_is_refused() {
+        let failure = deploy(&["-c", "a", "-c", "b", "shop"]).body(&|_| None).unwrap_err();
+        assert!(matches!(&failure, Failure::Usage(s) if s.contains("a second -c is not supported yet")));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use native_api::types::Task;
 
-use super::options::{Filters, ListFlags};
+use super::options::Filters;
+use super::show::{ListFlags, capital};
 use crate::failure::Failure;
 use crate::progress::failure_of;
 use crate::screen::{Screen, short};
@@ -19,6 +20,9 @@ pub struct PsFlags {
     /// Only some: name=, node=, desired-state=, state=, id=.
     #[arg(short, long, value_name = "KEY=VALUE")]
     filter: Vec<String>,
+    /// Ids instead of the names of services and nodes.
+    #[arg(long)]
+    no_resolve: bool,
     #[command(flatten)]
     list: ListFlags,
 }
@@ -31,14 +35,13 @@ impl PsFlags {
         let filters = Filters::parse(&self.filter, &FILTERS)?;
         let mut tasks: Vec<Task> = tasks.into_iter().filter(|t| passes(&filters, t)).collect();
         sort(&mut tasks);
-        if self.list.json {
-            return screen.json(&tasks);
-        }
-        if self.list.ids_only {
-            return tasks.iter().try_for_each(|t| screen.line(&t.id));
-        }
-        let table = table(&tasks, screen.now(), self.list.no_trunc);
-        screen.table(&table)
+        let names = match (self.no_resolve, self.list.no_trunc) {
+            (true, _) => Names::Ids,
+            (false, true) => Names::Whole,
+            (false, false) => Names::Short,
+        };
+        let whole = self.list.no_trunc;
+        self.list.show(screen, &tasks, |t| &t.id, |screen| table_with(&tasks, screen.now(), whole, names))
     }
 }
 
@@ -47,7 +50,9 @@ fn passes(filters: &Filters, task: &Task) -> bool {
         task.hostname.as_deref() == Some(wanted)
             || task.node.as_ref().is_some_and(|id| id.starts_with(wanted))
     };
-    filters.hold("name", |v| task.name.starts_with(v))
+    let named =
+        |wanted: &str| task.name.starts_with(wanted) || task_name(task, Names::Short).starts_with(wanted);
+    filters.hold("name", named)
         && filters.hold("node", node)
         && filters.hold("desired-state", |v| task.desired == v)
         && filters.hold("state", |v| task.state == v)
@@ -75,17 +80,24 @@ fn is_wanted(task: &Task) -> bool {
 
 /// The table of tasks, which are in the order of [`sort`].
 pub fn table(tasks: &[Task], now: jiff::Timestamp, whole: bool) -> Table {
-    let titles = ["ID", "NAME", "NODE", "DESIRED", "CURRENT STATE", "EXIT", "PORTS", "~ERROR"];
+    table_with(tasks, now, whole, if whole { Names::Whole } else { Names::Short })
+}
+
+fn table_with(tasks: &[Task], now: jiff::Timestamp, whole: bool, names: Names) -> Table {
+    let titles = ["ID", "NAME", "^NODE", "?DESIRED", "^CURRENT STATE", "?EXIT", "^PORTS", "~ERROR"];
     let mut table = Table::new(&titles);
     let mut seen: BTreeMap<(String, Option<u64>, String), ()> = BTreeMap::new();
     for task in tasks {
         let older = seen.insert(place(task), ()).is_some();
-        let name = task_name(task, whole);
+        let name = task_name(task, names);
         let tone = |tone: Tone| if older { Tone::Old } else { tone };
+        let host = task.hostname.as_deref().filter(|_| names != Names::Ids);
+        // An id in place of a host name is as short as any other.
+        let node = host.or(task.node.as_deref().map(|id| short(id, whole))).unwrap_or("");
         table.row(vec![
             Cell::new(short(&task.id, whole), tone(Tone::Plain)),
             Cell::new(if older { format!(" \\_ {name}") } else { name }, tone(Tone::Plain)),
-            Cell::new(task.hostname.as_deref().or(task.node.as_deref()).unwrap_or(""), tone(Tone::Plain)),
+            Cell::new(node, tone(Tone::Plain)),
             Cell::new(capital(&task.desired), tone(Tone::Plain)),
             Cell::new(current_state(task, now), tone(state_tone(task))),
             Cell::new(task.exit_code.map(|c| c.to_string()).unwrap_or_default(), tone(Tone::Plain)),
@@ -96,17 +108,25 @@ pub fn table(tasks: &[Task], now: jiff::Timestamp, whole: bool) -> Table {
     table
 }
 
-/// `web.1`; of a global service `web.` and the node, by its host name where it is known and nothing needs be whole.
-fn task_name(task: &Task, whole: bool) -> String {
-    match (&task.slot, &task.service_name, &task.hostname) {
-        (None, Some(service), Some(host)) if !whole => format!("{service}.{host}"),
-        _ => task.name.clone(),
-    }
+/// How tasks and nodes are called in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    /// `web.1`; of a global service `web.` and the host name of the node, where it is known.
+    Short,
+    /// As above, but with the node's whole id, as the API names it.
+    Whole,
+    /// The ids of the service and of the node.
+    Ids,
 }
 
-fn capital(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+/// What a task is called. Whatever it is, it can be typed wherever a task is named.
+fn task_name(task: &Task, names: Names) -> String {
+    match (names, task.slot, &task.service_name, &task.hostname, &task.node) {
+        (Names::Short, None, Some(service), Some(host), _) => format!("{service}.{host}"),
+        (Names::Ids, Some(slot), ..) => format!("{}.{slot}", task.service),
+        (Names::Ids, None, _, _, Some(node)) => format!("{}.{node}", task.service),
+        _ => task.name.clone(),
+    }
 }
 
 fn current_state(task: &Task, now: jiff::Timestamp) -> String {
@@ -114,13 +134,8 @@ fn current_state(task: &Task, now: jiff::Timestamp) -> String {
     let starts = task.start_after.as_deref().filter(|_| task.desired == "ready");
     match starts.and_then(|at| time::until(at, now)) {
         Some(left) => format!("{state}, starts in {left}"),
-        None => format!("{state} {}", lower(&time::ago(&task.since, now))),
+        None => format!("{state} {}", time::ago(&task.since, now)),
     }
-}
-
-fn lower(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
 fn state_tone(task: &Task) -> Tone {
@@ -228,6 +243,54 @@ b00000000000  web.10       alpha  Running   Running 3 minutes ago
         );
     }
 
+    fn on_a_terminal(width: usize) -> String {
+        let (mut screen, out, _) = paper();
+        screen.width = Some(width);
+        flags(&[]).show(&mut screen, tasks()).unwrap();
+        out.text()
+    }
+
+    #[test]
+    fn terminals_of_different_widths() {
+        assert_eq!(
+            on_a_terminal(80),
+            r"ID            NAME         NODE   CURRENT STATE  PORTS       ERROR
+a00000000000  agent.alpha  alpha  Running 3 mi…
+e00000000000  web.1        alpha  Running 3 mi…  http=2000…
+d00000000000  web.2        alpha  Ready, start…
+c00000000000   \_ web.2    alpha  Failed 30 se…              killed by signal 9
+f00000000000  web.3               Pending 1 se…              no suitable node (…
+b00000000000  web.10       alpha  Running 3 mi…
+"
+        );
+        assert_eq!(
+            on_a_terminal(100),
+            r"ID            NAME         NODE   CURRENT STATE        PORTS                ERROR
+a00000000000  agent.alpha  alpha  Running 3 minutes …
+e00000000000  web.1        alpha  Running 3 minutes …  http=20000/tcp,53/…
+d00000000000  web.2        alpha  Ready, starts in 3s
+c00000000000   \_ web.2    alpha  Failed 30 seconds …                       killed by signal 9
+f00000000000  web.3               Pending 1 second a…                       no suitable node (insuf…
+b00000000000  web.10       alpha  Running 3 minutes …
+"
+        );
+        assert_eq!(on_a_terminal(200), shown(flags(&[]), tasks()), "everything fits");
+    }
+
+    #[test]
+    fn ids_instead_of_names() {
+        let mut flags = flags(&["name=web.2", "name=agent"]);
+        flags.no_resolve = true;
+        assert_eq!(
+            shown(flags, tasks()),
+            r"ID            NAME      NODE  DESIRED   CURRENT STATE          EXIT  PORTS  ERROR
+a00000000000  s0.n1     n1    Running   Running 3 minutes ago
+d00000000000  s1.2      n1    Ready     Ready, starts in 3s
+c00000000000   \_ s1.2  n1    Shutdown  Failed 30 seconds ago  137          killed by signal 9
+"
+        );
+    }
+
     #[test]
     fn filters_leave_some() {
         let ids = |filter: &[&str]| {
@@ -239,6 +302,9 @@ b00000000000  web.10       alpha  Running   Running 3 minutes ago
         assert_eq!(ids(&["state=failed", "state=pending"]), "cf");
         assert_eq!(ids(&["name=web.2"]), "dc");
         assert_eq!(ids(&["node=alpha", "name=agent"]), "a");
+        // Under each of its names.
+        assert_eq!(ids(&["name=agent.alpha"]), "a");
+        assert_eq!(ids(&["name=agent.n1"]), "a");
         assert_eq!(ids(&["id=e"]), "e");
     }
 }

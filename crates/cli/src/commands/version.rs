@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Version {
     /// As JSON.
     #[arg(long)]
@@ -32,5 +32,18 @@ impl Version {
             return screen.json(&answer);
         }
         screen.line(format!("quelea {} ({}/{})", answer.version, answer.os, answer.arch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::tests::paper;
+
+    #[test]
+    fn one_line_says_it() {
+        let (mut screen, out, _) = paper();
+        Version::default().run(&mut screen).unwrap();
+        assert!(out.text().starts_with(&format!("quelea {} (", env!("CARGO_PKG_VERSION"))), "{}", out.text());
     }
 }

@@ -41,7 +41,15 @@ impl Config {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        serde_saphyr::from_str(&text).map_err(|e| refused(e.to_string()))
+        serde_saphyr::from_str(&text).map_err(|error| {
+            refused(match error.without_snippet() {
+                serde_saphyr::Error::DuplicateMappingKey { key, location } => {
+                    let key = key.as_deref().unwrap_or("a key");
+                    format!("line {}: {key:?} is given twice; remove one of them", location.line())
+                }
+                _ => error.to_string(),
+            })
+        })
     }
 }
 
@@ -59,9 +67,12 @@ mod tests {
         assert_eq!(config.data_dir, Some("/d".into()));
         assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
         assert_eq!(config.labels["zone"], "east");
-        for (text, word) in
-            [("dta_dir: /d\n", "dta_dir"), ("listen: here\n", "listen"), ("listen: [\n", "line")]
-        {
+        for (text, word) in [
+            ("dta_dir: /d\n", "dta_dir"),
+            ("listen: here\n", "listen"),
+            ("listen: [\n", "line"),
+            ("socket: /a\nsocket: /b\n", "line 2: \"socket\" is given twice"),
+        ] {
             std::fs::write(&path, text).unwrap();
             let error = Config::read(&path).unwrap_err().to_string();
             assert!(error.contains("quelea.yaml") && error.contains(word), "{error}");

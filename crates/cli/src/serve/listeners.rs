@@ -104,43 +104,81 @@ fn answers(path: &Path) -> bool {
     true
 }
 
-/// The token in this file; a new one when there is none. Mode 0600.
-///
-/// # Errors
-/// When the file cannot be read or written, or others can read it.
-pub fn token(path: &Path) -> Result<String, Failure> {
-    let refused = |what: String| Failure::Refused(format!("{}: {what}", path.display()));
-    match fs::read_to_string(path) {
-        Ok(text) => {
-            let mode = fs::metadata(path).map_err(|e| refused(e.to_string()))?.permissions().mode();
-            if mode & 0o077 != 0 {
-                return Err(refused("others can read this token; remove the file to get a new one".into()));
+/// The token that opens the TCP listener, in its file. One that was made for a start that is refused goes with it.
+pub struct TokenFile {
+    path: PathBuf,
+    text: String,
+    /// True while the file is only there because of this start.
+    provisional: bool,
+}
+
+impl TokenFile {
+    /// The token in this file; a new one when there is none. Mode 0600.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or others can read it.
+    pub fn open(path: PathBuf) -> Result<Self, Failure> {
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Self { text: checked(&path, &text)?, path, provisional: false }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let text = made(&path)?;
+                Ok(Self { path, text, provisional: true })
             }
-            let text = text.trim();
-            let fine =
-                text.len() >= 32 && text.len() <= TOKEN_BYTES && text.bytes().all(|b| b.is_ascii_graphic());
-            match fine {
-                true => Ok(text.to_owned()),
-                false => Err(refused(
-                    "is no token (32 to 256 characters); remove the file to get a new one".into(),
-                )),
-            }
+            Err(error) => Err(refused(&path, &error)),
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let mut bytes = [0u8; 32];
-            getrandom::fill(&mut bytes).map_err(|e| refused(e.to_string()))?;
-            let text: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-                .map_err(|e| refused(e.to_string()))?;
-            file.write_all(format!("{text}\n").as_bytes()).map_err(|e| refused(e.to_string()))?;
-            Ok(text)
-        }
-        Err(error) => Err(refused(error.to_string())),
     }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The token.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The start has succeeded: the file stays, so that the next start has the same token.
+    pub fn keep(&mut self) {
+        self.provisional = false;
+    }
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        if self.provisional {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn refused(path: &Path, what: &dyn std::fmt::Display) -> Failure {
+    Failure::Refused(format!("{}: {what}", path.display()))
+}
+
+/// The token that a file holds.
+fn checked(path: &Path, text: &str) -> Result<String, Failure> {
+    let mode = fs::metadata(path).map_err(|e| refused(path, &e))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(refused(path, &"others can read this token; remove the file to get a new one"));
+    }
+    let text = text.trim();
+    let fine = text.len() >= 32 && text.len() <= TOKEN_BYTES && text.bytes().all(|b| b.is_ascii_graphic());
+    match fine {
+        true => Ok(text.to_owned()),
+        false => Err(refused(path, &"is no token (32 to 256 characters); remove the file to get a new one")),
+    }
+}
+
+/// Makes a token and the file that holds it.
+fn made(path: &Path) -> Result<String, Failure> {
+    let mut bytes = [0u8; 32];
+    getrandom::fill(&mut bytes).map_err(|e| refused(path, &e))?;
+    let text: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = file.map_err(|e| refused(path, &e))?;
+    file.write_all(format!("{text}\n").as_bytes()).map_err(|e| refused(path, &e))?;
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -151,14 +189,28 @@ mod tests {
     fn a_token_is_made_once_and_for_its_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let first = token(&path).unwrap();
-        assert_eq!(first.len(), 64);
-        assert_eq!(token(&path).unwrap(), first);
+        let open = || TokenFile::open(path.clone());
+        let mut first = open().unwrap();
+        assert_eq!(first.text().len(), 64);
+        first.keep();
+        assert_eq!(open().unwrap().text(), first.text());
+        let refusal = || open().err().unwrap().to_string();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(token(&path).unwrap_err().to_string().contains("others can read"));
+        assert!(refusal().contains("others can read"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();
-        assert!(token(&path).unwrap_err().to_string().contains("is no token"));
+        assert!(refusal().contains("is no token"));
+    }
+
+    #[test]
+    fn a_token_goes_with_the_start_that_made_it_and_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        drop(TokenFile::open(path.clone()).unwrap());
+        assert!(!path.exists());
+        TokenFile::open(path.clone()).unwrap().keep();
+        drop(TokenFile::open(path.clone()).unwrap());
+        assert!(path.exists(), "one that was there before stays");
     }
 
     #[test]

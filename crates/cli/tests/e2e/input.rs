@@ -76,7 +76,10 @@ fn stack_files_that_make_no_sense() {
             "services:\n  a:\n    command: sleep 1\n    deploy:\n      resources:\n        limits:\n          memory: 12 bananas\n",
             &["stack.yaml:7", "12 bananas"],
         ),
-        ("services:\n  a:\n    command: sleep 1\n  a:\n    command: sleep 2\n", &["stack.yaml:4", "a"]),
+        (
+            "services:\n  a:\n    command: sleep 1\n  a:\n    command: sleep 2\n",
+            &["stack.yaml:4", "\"a\" is given twice"],
+        ),
         ("services:\n  a:\n    image: nginx\n", &["stack.yaml:3", "image", "driver"]),
         ("services: [\n", &["stack.yaml:"]),
         ("", &["services"]),

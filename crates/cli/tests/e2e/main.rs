@@ -11,3 +11,5 @@ mod input;
 mod place;
 mod scale;
 mod support;
+mod tour;
+mod words;
