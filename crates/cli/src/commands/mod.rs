@@ -72,6 +72,9 @@ enum Command {
     Why(why::Why),
     /// Print completions for a shell.
     Completion(completion::Completion),
+    /// Print the names of what is there, for completions.
+    #[command(hide = true)]
+    Names(completion::Names),
     /// Print the version of this program.
     Version(version::Version),
 }
@@ -154,6 +157,7 @@ async fn run(command: Command, cx: &mut Cx) -> Result<(), Failure> {
         Command::Node(command) => command.run(cx).await,
         Command::Events(events) => events.run(cx).await,
         Command::Why(why) => why.run(cx).await,
+        Command::Names(names) => names.run(cx).await,
         Command::Dev(_)
         | Command::Daemon(_)
         | Command::Keep(_)

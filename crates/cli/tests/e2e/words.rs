@@ -108,3 +108,37 @@ fn a_refused_start_leaves_no_token() {
     let left: Vec<_> = std::fs::read_dir(run.path()).expect("there").flatten().map(|e| e.path()).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn bash_completes_the_names_of_what_is_there() {
+    let daemon = Daemon::start();
+    let mark = unique_seconds();
+    for name in ["web", "wiki", "api"] {
+        let create = ["service", "create", "-d", "--driver", "exec", "--name", name];
+        daemon.run(&[&create[..], &["--", "sleep", &mark]].concat()).ok();
+    }
+    let bin = std::path::Path::new(crate::support::QUELEA).parent().expect("a directory");
+    let completed = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [.., before, current] = words.as_slice() else { panic!("{line}") };
+        let script = format!(
+            "export PATH={}:$PATH; source <(quelea completion bash); COMP_WORDS=({line}); COMP_CWORD={}; \
+             _quelea_names quelea '{current}' {before}; echo \"${{COMPREPLY[*]}}\"",
+            bin.display(),
+            words.len() - 1,
+        );
+        let output = std::process::Command::new("bash")
+            .args(["-c", &script])
+            .env("QUELEA_HOST", format!("unix://{}", daemon.socket().display()))
+            .output()
+            .expect("bash");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(completed("quelea service ps w"), "web wiki");
+    assert_eq!(completed("quelea -H unix:///x service rm web a"), "api");
+    assert_eq!(completed("quelea service scale wi"), "wiki=");
+    assert_eq!(completed("quelea node inspect sel"), "self");
+    assert_eq!(completed("quelea service upd"), "update");
+    assert_eq!(completed("quelea service ps --no-tr"), "--no-trunc");
+    daemon.run(&["service", "rm", "web", "wiki", "api"]).ok();
+}
