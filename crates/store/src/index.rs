@@ -8,7 +8,7 @@ use model::{
     Service, ServiceId, Time,
 };
 
-use crate::tables::{NodeEntry, RevisionEntry, ServiceEntry, Tables, folded};
+use crate::tables::{NodeEntry, NodeMarks, RevisionEntry, ServiceEntry, Tables, folded};
 
 impl Tables {
     pub(crate) fn set_cluster(&mut self, new: Option<Arc<Cluster>>) {
@@ -85,7 +85,7 @@ impl Tables {
         if let Some(handle) = self.service_handles.get(&id) {
             return *handle;
         }
-        let entry = ServiceEntry { service: None, index: 0, used: Arc::default(), decisions: Arc::default() };
+        let entry = ServiceEntry { service: None, index: 0, used: Arc::default() };
         let handle = self.services.insert(entry);
         self.service_handles.insert(id, handle);
         handle
@@ -97,6 +97,7 @@ impl Tables {
         if self.services.get(handle).is_some_and(ServiceEntry::is_unused) {
             self.services.remove(handle);
             self.service_handles.remove(&id);
+            self.decisions.remove(&id);
         }
     }
 
@@ -117,8 +118,8 @@ impl Tables {
         if let Some(handle) = self.node_handles.get(&id) {
             return *handle;
         }
-        let entry = NodeEntry { id, node: None, tasks_index: 0, tasks: 0, used: Arc::default() };
-        let handle = self.nodes.insert(entry);
+        let handle = self.nodes.insert(NodeEntry { id, node: None, used: Arc::default() });
+        self.node_marks.put(handle, NodeMarks::default());
         self.node_handles.insert(id, handle);
         handle
     }
@@ -126,10 +127,15 @@ impl Tables {
     /// Forgets what is known under a node's id once there is neither a node nor a task that names it.
     pub(crate) fn forget_node(&mut self, id: NodeId) {
         let Some(handle) = self.node_handles.get(&id).copied() else { return };
-        if self.nodes.get(handle).is_some_and(NodeEntry::is_unused) {
+        if self.node_is_unused(handle) {
             self.nodes.remove(handle);
             self.node_handles.remove(&id);
         }
+    }
+
+    fn node_is_unused(&self, handle: u32) -> bool {
+        self.nodes.get(handle).is_none_or(|entry| entry.node.is_none())
+            && self.node_marks.get(handle).is_none_or(|marks| marks.tasks == 0)
     }
 
     pub(crate) fn add_revision(&mut self, revision: Arc<Revision>) {
@@ -157,12 +163,6 @@ impl Tables {
 impl ServiceEntry {
     fn is_unused(&self) -> bool {
         self.service.is_none() && self.used.total() == 0
-    }
-}
-
-impl NodeEntry {
-    fn is_unused(&self) -> bool {
-        self.node.is_none() && self.tasks == 0
     }
 }
 
@@ -196,8 +196,8 @@ impl Tables {
     /// Keeps what is known under a node's id beside the node.
     pub(crate) fn know_node(&mut self, id: NodeId, tasks_index: Index) {
         let handle = self.node_handle(id);
-        if let Some(entry) = self.nodes.get_mut(handle) {
-            entry.tasks_index = tasks_index;
+        if let Some(marks) = self.node_marks.get_mut(handle) {
+            marks.tasks_index = tasks_index;
         }
     }
 
@@ -206,7 +206,9 @@ impl Tables {
         let handle = self.service_handle(id);
         if let Some(entry) = self.services.get_mut(handle) {
             entry.index = index;
-            entry.decisions = Arc::new(decisions);
+        }
+        if !decisions.is_empty() {
+            self.decisions.insert(id, Arc::new(decisions));
         }
     }
 
@@ -217,8 +219,11 @@ impl Tables {
         let unused = |handle: &u32| self.services.get(*handle).is_none_or(ServiceEntry::is_unused);
         let service =
             self.service_handles.iter().find(|(_, h)| unused(h)).map(|(id, _)| format!("service {id}"));
-        let unused = |handle: &u32| self.nodes.get(*handle).is_none_or(NodeEntry::is_unused);
-        let node = self.node_handles.iter().find(|(_, h)| unused(h)).map(|(id, _)| format!("node {id}"));
+        let node = self
+            .node_handles
+            .iter()
+            .find(|(_, h)| self.node_is_unused(**h))
+            .map(|(id, _)| format!("node {id}"));
         revision.or(service).or(node)
     }
 

@@ -124,8 +124,8 @@ impl Tx<'_> {
         if let Some(entry) = self.tables.services.get_mut(service) {
             entry.index = self.version;
         }
-        if directed && let Some(entry) = self.tables.nodes.get_mut(node) {
-            entry.tasks_index = self.version;
+        if directed && let Some(marks) = self.tables.node_marks.get_mut(node) {
+            marks.tasks_index = self.version;
         }
         Some(event)
     }
@@ -168,8 +168,8 @@ impl Tx<'_> {
 
     fn move_node_index(&mut self, id: NodeId) {
         let handle = self.tables.node_handles.get(&id).copied();
-        if let Some(entry) = handle.and_then(|handle| self.tables.nodes.get_mut(handle)) {
-            entry.tasks_index = self.version;
+        if let Some(marks) = handle.and_then(|handle| self.tables.node_marks.get_mut(handle)) {
+            marks.tasks_index = self.version;
         }
     }
 
@@ -182,12 +182,10 @@ impl Tx<'_> {
     }
 
     fn keep_decision(&mut self, id: ServiceId, decision: Decision) {
-        let handle = self.tables.service_handles.get(&id).copied();
-        let Some(entry) = handle.and_then(|handle| self.tables.services.get_mut(handle)) else { return };
-        if entry.service.is_none() {
+        if self.tables.service(id).is_none() {
             return;
         }
-        let kept = Arc::make_mut(&mut entry.decisions);
+        let kept = Arc::make_mut(self.tables.decisions.entry(id).or_default());
         if kept.len() >= limits::DECISIONS_KEPT {
             kept.drain(..=kept.len() - limits::DECISIONS_KEPT);
         }
