@@ -385,6 +385,8 @@ fn removing_a_node_orphans_its_tasks() {
     assert_eq!(w.must(vec![report(1, 1, TaskState::Failed)]).events, [], "an orphan stays one");
     w.must(vec![Change::DeleteTask(task_id(1)), Change::DeleteTask(task_id(2))]);
     assert_eq!(w.tables.node_tasks_index(node_id(1)), 0, "nothing is known of it any more");
+    w.must(vec![Change::CreateNode(node(1))]);
+    assert_eq!(w.tables.node_tasks_index(node_id(1)), 0, "nor when it joins again");
 }
 
 #[test]
