@@ -71,11 +71,17 @@ impl Tables {
             if let Some(job) = old.job {
                 self.job_services.remove(&(job, id));
             }
+            if old.mode.is_global() {
+                self.global_services.remove(&id);
+            }
         }
         if let Some(new) = &new {
             self.service_names.insert((new.namespace, folded(&new.name)), id);
             if let Some(job) = new.job {
                 self.job_services.insert((job, id));
+            }
+            if new.mode.is_global() {
+                self.global_services.insert(id);
             }
         }
     }
@@ -234,5 +240,52 @@ impl Tables {
         for (here, there) in self.table_index.iter_mut().zip(tables) {
             *here = *there;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{JobId, Labels, Meta, Mode, NamespaceId, UpdatePolicy};
+
+    use super::*;
+    use crate::slab::READS;
+
+    fn service(n: u128, mode: Mode) -> Service {
+        Service {
+            id: ServiceId::from_u128(n),
+            meta: Meta::default(),
+            namespace: NamespaceId::DEFAULT,
+            job: None::<JobId>,
+            name: format!("service-{n}").into(),
+            labels: Labels::new(),
+            mode,
+            update: UpdatePolicy::default(),
+            revision: RevisionId::from_u128(n),
+            previous: None,
+            priority: 50,
+        }
+    }
+
+    #[test]
+    fn finding_global_services_costs_nothing_for_the_others() {
+        let mut reads = Vec::new();
+        for others in [0, 10, 10_000] {
+            let mut tables = Tables::new();
+            for n in 0..others {
+                let other = service(n, Mode::Replicated { replicas: 1 });
+                tables.set_service(other.id, Some(Arc::new(other)));
+            }
+            for (n, mode) in [(u128::MAX, Mode::GlobalBatch), (5_000_000, Mode::Global)] {
+                let global = service(n, mode);
+                tables.set_service(global.id, Some(Arc::new(global)));
+            }
+            READS.set(0);
+            assert_eq!(
+                tables.global_services().map(|s| s.mode).collect::<Vec<_>>(),
+                [Mode::Global, Mode::GlobalBatch]
+            );
+            reads.push(READS.get());
+        }
+        assert_eq!(reads, [2, 2, 2], "one for each global service");
     }
 }

@@ -11,6 +11,12 @@ const BITS: u32 = WIDTH.trailing_zeros();
 /// A number that no value has.
 pub(crate) const NONE: u32 = u32::MAX;
 
+#[cfg(test)]
+thread_local! {
+    /// How often a slab was read by this thread: for tests of what a question costs.
+    pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Values under handles.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
@@ -58,6 +64,8 @@ impl<T: Clone> Slab<T> {
 
     /// The value under a handle.
     pub(crate) fn get(&self, handle: u32) -> Option<&T> {
+        #[cfg(test)]
+        READS.set(READS.get() + 1);
         let mut height = self.height;
         if handle >= self.fresh {
             return None;

@@ -58,6 +58,8 @@ pub struct Tables {
     pub(crate) job_names: OrdMap<(NamespaceId, Arc<str>), JobId>,
     pub(crate) service_names: OrdMap<(NamespaceId, Arc<str>), ServiceId>,
     pub(crate) job_services: OrdSet<(JobId, ServiceId)>,
+    /// The services whose slots are nodes.
+    pub(crate) global_services: OrdSet<ServiceId>,
     pub(crate) revisions: OrdMap<RevisionId, RevisionEntry>,
 
     pub(crate) node_handles: OrdMap<NodeId, u32>,
@@ -169,6 +171,7 @@ impl Tables {
             job_names: OrdMap::new(),
             service_names: OrdMap::new(),
             job_services: OrdSet::new(),
+            global_services: OrdSet::new(),
             revisions: OrdMap::new(),
             node_handles: OrdMap::new(),
             nodes: Slab::new(),
@@ -348,6 +351,11 @@ impl Tables {
     pub fn services_of_job(&self, job: JobId) -> impl Iterator<Item = &Arc<Service>> {
         let range = (job, ServiceId(Id::from_u128(0)))..=(job, ServiceId(Id::from_u128(u128::MAX)));
         self.job_services.range(range).filter_map(|(_, id)| self.service(*id))
+    }
+
+    /// The services whose slots are nodes, by id: what a node that comes or goes may concern.
+    pub fn global_services(&self) -> impl Iterator<Item = &Arc<Service>> {
+        self.global_services.iter().filter_map(|id| self.service(*id))
     }
 
     /// The services whose id is in a range, by id.

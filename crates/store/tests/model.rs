@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::*;
 use model::{
-    BoundPort, Desired, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule, ServiceId,
-    Slot, Task, TaskId, TaskState, Time,
+    BoundPort, Desired, Mode, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule,
+    ServiceId, Slot, Task, TaskId, TaskState, Time,
 };
 use proptest::prelude::*;
 use store::codec::{digest, read_snapshot, write_snapshot};
@@ -64,6 +64,9 @@ fn change((kind, a, b, c): Seed) -> Vec<Change> {
             let number = of(service, revision_no);
             let mut updated = common::service(service, &format!("name-{service}"), number);
             updated.previous = (c % 2 == 0).then_some(revision_id(of(service, 1)));
+            if b % 8 < 3 {
+                updated.mode = Mode::Global;
+            }
             let make = Change::CreateRevision(revision(number, service, reserve(i64::from(b), 2)));
             if c % 3 == 0 {
                 vec![Change::UpdateService(updated)]
@@ -226,6 +229,8 @@ fn check(tables: &Tables) {
             assert_eq!(ids(tables.tasks_of_slot(service, slot)), of_slot);
         }
     }
+    let global = tables.services().filter(|s| s.mode.is_global());
+    assert!(tables.global_services().map(|s| s.id).eq(global.map(|s| s.id)));
     let with_tasks: BTreeSet<ServiceId> = tables.tasks().map(|t| t.service).collect();
     assert!(tables.services_with_tasks().eq(with_tasks));
     let turn = |t: &Task| (t.service, t.revision, t.created, t.slot, t.id);
