@@ -348,6 +348,8 @@ fn play(seen: &mut Seen, events: &[store::Event]) {
             Action::Created => assert!(!known, "{id:?} was not there"),
             Action::Updated | Action::Deleted => assert!(known, "{id:?} was there"),
         }
+        let before = (event.action == Action::Updated).then(|| seen[&id].clone());
+        assert_eq!(event.before, before, "what it was");
         if event.action == Action::Deleted {
             seen.remove(&id);
         } else {
@@ -372,6 +374,7 @@ fn run(entries: Vec<Vec<Vec<Seed>>>) {
     let mut tables = Tables::new();
     let mut followed = Followed::default();
     let mut log = EventLog::starting_at(0);
+    let mut all = Vec::new();
     let mut snapshots: Vec<(Tables, u32)> = Vec::new();
     // A third of a cluster to begin with.
     let mut first: Vec<Vec<Change>> = (1..=2).map(|n| vec![Change::CreateNode(node(n))]).collect();
@@ -415,7 +418,8 @@ fn run(entries: Vec<Vec<Vec<Seed>>>) {
         for (at, event) in applied.events.iter().enumerate() {
             assert_eq!(event.id, EventId { index, ordinal: at as u32 });
         }
-        log.push(applied.events);
+        log.push(&applied.events, &tables);
+        all.extend(applied.events);
         if n % 5 == 0 {
             let read = restored(&tables);
             check(&read);
@@ -430,8 +434,13 @@ fn run(entries: Vec<Vec<Vec<Seed>>>) {
     for (snapshot, sum) in snapshots {
         assert_eq!(digest(&snapshot), sum, "a snapshot never changes");
         let mut seen = observe(&snapshot);
-        let events = log.after(EventId::end_of(snapshot.index()), usize::MAX).expect("all are kept");
-        play(&mut seen, &events);
+        let position = EventId::end_of(snapshot.index());
+        let kept = log.after(position, usize::MAX).expect("all are kept");
+        let events = &all[all.partition_point(|e: &store::Event| e.id <= position)..];
+        assert!(
+            kept.iter().map(|e| (e.id, e.at, e.action)).eq(events.iter().map(|e| (e.id, e.at, e.action)))
+        );
+        play(&mut seen, events);
         assert_eq!(seen, observe(&tables));
     }
 }
