@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::limits::MESSAGE_LEN;
+use model::{format_bytes, signal_name};
 
 use crate::effect::Exit;
 
@@ -12,13 +13,17 @@ impl Exit {
         self.code == Some(0) && self.signal.is_none()
     }
 
-    /// `exit status 1`, `killed by SIGKILL (9)`, `out of memory`, or what the driver says.
-    pub(crate) fn sentence(&self) -> Arc<str> {
+    /// `exit status 1`, `killed by signal 9 (SIGKILL)`, `killed: out of memory (limit 64MiB)`, or what the driver says. The limit is
+    /// that of the program's memory in bytes, 0 for none.
+    pub(crate) fn sentence(&self, limit: i64) -> Arc<str> {
         match (self.oom, self.signal, self.code) {
             (true, None, Some(0)) => "exit status 0, although a part of it was out of memory".into(),
-            (true, _, _) => "out of memory".into(),
+            (true, _, _) if limit > 0 => {
+                format!("killed: out of memory (limit {})", format_bytes(limit)).into()
+            }
+            (true, _, _) => "killed: out of memory".into(),
             (_, Some(signal), _) => match signal_name(signal) {
-                Some(name) => format!("killed by SIG{name} ({signal})").into(),
+                Some(name) => format!("killed by signal {signal} (SIG{name})").into(),
                 None => format!("killed by signal {signal}").into(),
             },
             (_, None, Some(code)) => format!("exit status {code}").into(),
@@ -40,17 +45,6 @@ pub(crate) fn clip(message: &Arc<str>) -> Arc<str> {
     format!("{}…", &message[..end]).into()
 }
 
-/// The name of a signal on Linux, without `SIG`.
-fn signal_name(signal: i32) -> Option<&'static str> {
-    const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
-        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
-        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-    ];
-    let place = usize::try_from(signal).ok()?.checked_sub(1)?;
-    NAMES.get(place).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,17 +61,19 @@ mod tests {
         for (exit, words) in [
             (exit(Some(1), None, false), "exit status 1"),
             (exit(Some(0), None, false), "exit status 0"),
-            (exit(None, Some(9), false), "killed by SIGKILL (9)"),
-            (exit(None, Some(15), false), "killed by SIGTERM (15)"),
+            (exit(None, Some(9), false), "killed by signal 9 (SIGKILL)"),
+            (exit(None, Some(15), false), "killed by signal 15 (SIGTERM)"),
             (exit(None, Some(40), false), "killed by signal 40"),
-            (exit(None, Some(9), true), "out of memory"),
-            (exit(Some(137), None, true), "out of memory"),
+            (exit(None, Some(9), true), "killed: out of memory"),
+            (exit(Some(137), None, true), "killed: out of memory"),
             (exit(None, None, false), "the supervisor was lost"),
             (Exit::default(), "ended, and nobody saw how"),
         ] {
-            assert_eq!(&*exit.sentence(), words);
+            assert_eq!(&*exit.sentence(0), words);
             assert_eq!(exit.is_success(), words == "exit status 0");
         }
+        let limited = exit(None, Some(9), true).sentence(64 << 20);
+        assert_eq!(&*limited, format!("killed: out of memory (limit {})", format_bytes(64 << 20)));
     }
 
     #[test]

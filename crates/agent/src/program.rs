@@ -297,7 +297,7 @@ impl Program {
         self.failures = 0;
         self.retry_at = None;
         self.kept.restart_at = None;
-        let sentence = exit.sentence();
+        let sentence = exit.sentence(around.spec.limits.memory);
         let status = &mut self.kept.status;
         (status.exit_code, status.signal, status.oom) = (exit.code, exit.signal, exit.oom);
         status.ended_at = exit.at;

@@ -32,8 +32,8 @@ fn the_end_is_on_disk_before_it_is_reported_and_before_traces_go() {
     for (exit, report) in [
         (code(0), "report 2: t1 complete"),
         (code(1), "report 2: t1 failed (exit status 1)"),
-        (signal(9), "report 2: t1 failed (killed by SIGKILL (9))"),
-        (Exit { oom: true, ..signal(9) }, "report 2: t1 failed (out of memory)"),
+        (signal(9), "report 2: t1 failed (killed by signal 9 (SIGKILL))"),
+        (Exit { oom: true, ..signal(9) }, "report 2: t1 failed (killed: out of memory)"),
     ] {
         let mut desk = Desk::open();
         desk.running(plain("t1"));

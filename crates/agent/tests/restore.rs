@@ -47,7 +47,7 @@ fn what_ended_meanwhile_is_told_with_its_own_end() {
     assert_eq!(desk.driver("t1/main", DriverEvent::Exited(exit)), ["persist t1 failed/running"]);
     desk.persisted("t1");
     let lines = desk.register();
-    assert_eq!(lines.last().map(String::as_str), Some("report 1: t1 failed (killed by SIGKILL (9))"));
+    assert_eq!(lines.last().map(String::as_str), Some("report 1: t1 failed (killed by signal 9 (SIGKILL))"));
 }
 
 #[test]

@@ -406,7 +406,8 @@ impl Lines {
                         self.kept.extend_from_slice(&data);
                     }
                 }
-                Some(Err(e)) => return Err(Failure::Refused(format!("lost the daemon: {e}"))),
+                // What the connection's library says of it helps nobody.
+                Some(Err(_)) => return Err(Failure::Refused("the connection to the daemon ended".into())),
                 None if self.kept.is_empty() => return Ok(None),
                 None => {
                     self.scanned = 0;

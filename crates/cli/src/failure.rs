@@ -25,7 +25,7 @@ pub enum Failure {
     /// Waiting took too long.
     #[error("{0}")]
     TimedOut(String),
-    /// Ctrl-C.
+    /// Ctrl-C. Nothing is said when the text is empty.
     #[error("{0}")]
     Interrupted(String),
     /// Whoever read our output has enough.

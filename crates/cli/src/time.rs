@@ -39,20 +39,40 @@ pub fn until(text: &str, now: Timestamp) -> Option<String> {
     (seconds > 0).then(|| Span::from_secs(seconds).to_string())
 }
 
-/// A moment as people name it: a duration before now (`10m`), an RFC 3339 time, or seconds since the epoch.
+/// A moment as people name it: a duration before now (`10m`), an RFC 3339 time, a date with a time of day or without (in UTC), or
+/// seconds since the epoch, with a fraction or without.
 ///
 /// # Errors
 /// What is expected, for anything else.
 pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
-    let wrong = || format!("{text:?} is not a moment; write for example 10m (ago) or 2026-01-31T13:00:00Z");
-    if let Ok(seconds) = text.parse::<i64>() {
-        return Timestamp::from_second(seconds).map_err(|_| wrong());
+    let wrong = || {
+        format!("{text:?} is not a moment; write for example 10m (ago), 2026-01-31 or 2026-01-31T13:00:00Z")
+    };
+    if let Some(moment) = epoch(text) {
+        return moment.ok_or_else(wrong);
     }
     if let Ok(span) = Span::parse(text) {
         let before = now.as_nanosecond() - i128::from(span.0);
         return Timestamp::from_nanosecond(before).map_err(|_| wrong());
     }
-    text.parse().map_err(|_| wrong())
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Ok(moment);
+    }
+    let civil: jiff::civil::DateTime = text.parse().map_err(|_| wrong())?;
+    jiff::tz::TimeZone::UTC.to_timestamp(civil).map_err(|_| wrong())
+}
+
+/// Seconds since the epoch with at most nine digits behind the point. The outer `None`: it is no such number; the inner one: no
+/// clock goes there.
+fn epoch(text: &str) -> Option<Option<Timestamp>> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+    let unsigned = seconds.strip_prefix('-').filter(|_| fraction == "0").unwrap_or(seconds);
+    if !digits(unsigned) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let nanos: i32 = format!("{fraction:0<9}").parse().ok()?;
+    Some(seconds.parse().ok().and_then(|seconds| Timestamp::new(seconds, nanos).ok()))
 }
 
 /// A moment for a stream of lines, with milliseconds, so that columns stay aligned.
@@ -104,6 +124,11 @@ mod tests {
             ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
             ("2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00Z"),
             ("1769864400", "2026-01-31T13:00:00Z"),
+            ("1769864400.25", "2026-01-31T13:00:00.25Z"),
+            ("2026-01-31", "2026-01-31T00:00:00Z"),
+            ("2026-01-31T13:00", "2026-01-31T13:00:00Z"),
+            ("2026-01-31 13:00:01.5", "2026-01-31T13:00:01.5Z"),
+            ("1969-12-31T23:59:59.5", "1969-12-31T23:59:59.5Z"),
             ("0", "1970-01-01T00:00:00Z"),
         ] {
             assert_eq!(moment(text, now), Ok(at(moment_at)), "{text}");

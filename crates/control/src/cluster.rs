@@ -63,7 +63,8 @@ pub enum ProposeError {
 pub struct LogQuery {
     /// Of which tasks.
     pub of: LogSource,
-    /// Goes on with new lines, and with the tasks that replace those that end.
+    /// Goes on with new lines, and of a service also with the tasks that come later, until the service is removed and its tasks have
+    /// ended; of one task until that has ended.
     pub follow: bool,
     /// Only the last so many lines of each task; all when `None`.
     pub tail: Option<u32>,
@@ -82,7 +83,7 @@ pub enum LogSource {
 
 /// Log lines as they come. Dropped to stop.
 pub trait LogStream: Send {
-    /// The next line; `None` at the end of a stream that does not follow.
+    /// The next line; `None` at the end, when no further lines can come.
     fn next(&mut self) -> BoxFuture<'_, Option<LogItem>>;
 }
 
@@ -100,6 +101,10 @@ pub enum LogItem {
 pub struct LogLine {
     /// Whose.
     pub task: TaskId,
+    /// What people call the task, `web.1`. It may be forgotten by the time its line is read.
+    pub name: Arc<str>,
+    /// The host name of the task's node.
+    pub hostname: Arc<str>,
     /// Which of the task's programs.
     pub program: Arc<str>,
     /// When it was read from the program.

@@ -26,6 +26,8 @@ const MIN_CPU_QUOTA_US: u64 = 1_000;
 /// How long a process may be on its way out of a group after it has let go of all else.
 const EXIT_ATTEMPTS: u32 = 250;
 const EXIT_PAUSE: Duration = Duration::from_millis(2);
+/// How often it is tried to make a directory that others remove at the same time.
+const CREATE_ATTEMPTS: u32 = 10;
 /// Where the supervisors themselves live, beside their programs. No program's group has this name: theirs has an `@`.
 const SUPERVISORS: &str = "supervisors";
 
@@ -134,7 +136,7 @@ impl Layout {
         let mut notes = Vec::new();
         if let Some(unified) = &self.unified {
             let dir = unified.join(name);
-            match fs::create_dir_all(&dir) {
+            match create_all(&dir) {
                 Ok(()) => made.unified = Some(dir),
                 Err(error) => notes.push(format!("no cgroup: {}: {}", dir.display(), plain(&error))),
             }
@@ -181,10 +183,57 @@ impl Layout {
                 std::thread::sleep(EXIT_PAUSE);
             }
         }
+        self.remove_v1();
+    }
+
+    /// Called by a supervisor that ends: leaves the supervisors' group, and removes the instance's directories if it was the last one
+    /// in there. A daemon that lives makes them again with its next start; see [`Layout::prepare`].
+    pub(crate) fn leave(&self) {
+        if let Some(unified) = &self.unified {
+            // A group that hands controllers down takes no processes, but the root of the hierarchy always does.
+            let mut outside = unified.ancestors().skip(1).take_while(|dir| dir.join("cgroup.procs").exists());
+            if outside.any(|dir| write(&dir.join("cgroup.procs"), "0").is_ok())
+                && fs::remove_dir(unified.join(SUPERVISORS)).is_ok()
+            {
+                let _ = fs::remove_dir(unified);
+            }
+        }
+        self.remove_v1();
+    }
+
+    fn remove_v1(&self) {
         for dir in self.v1.values() {
             let _ = fs::remove_dir(dir);
         }
     }
+
+    /// Removes what other instances left that were killed: groups beside ours whose names begin alike, in which nothing runs and
+    /// nothing was made or removed for `age`. An instance that lives all the same makes them again when it needs them.
+    pub(crate) fn sweep(&self, age: Duration) {
+        for home in self.unified.iter().chain(self.v1.values()) {
+            let (Some(parent), Some(name)) = (home.parent(), home.file_name().and_then(|n| n.to_str()))
+            else {
+                continue;
+            };
+            let Some((family, _)) = name.split_once('-') else { continue };
+            for dir in children(parent) {
+                let alike = dir.file_name().and_then(|n| n.to_str()).and_then(|n| n.split_once('-'));
+                let other = alike.is_some_and(|(f, _)| f == family) && dir != *home;
+                // Anything but supervisors in it is a program's group: that is its own instance's business.
+                let idle =
+                    || children(&dir).iter().all(|d| d.ends_with(SUPERVISORS)) && members(&dir).is_empty();
+                if other && is_older(&dir, age) && idle() {
+                    remove_tree(&dir);
+                }
+            }
+        }
+    }
+}
+
+/// Whether nothing was made or removed in this directory for that long.
+fn is_older(dir: &Path, age: Duration) -> bool {
+    let modified = fs::metadata(dir).and_then(|meta| meta.modified());
+    modified.is_ok_and(|at| at.elapsed().is_ok_and(|elapsed| elapsed >= age))
 }
 
 enum Home {
@@ -237,6 +286,18 @@ fn limit_v1(dir: &Path, controller: &str, limits: &Limits) -> io::Result<()> {
     }
 }
 
+/// Makes a directory with its parents. Another supervisor that ends may remove the instance's empty one meanwhile.
+fn create_all(dir: &Path) -> io::Result<()> {
+    let mut made = fs::create_dir_all(dir);
+    for _ in 0..CREATE_ATTEMPTS {
+        match &made {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => made = fs::create_dir_all(dir),
+            _ => break,
+        }
+    }
+    made
+}
+
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -246,7 +307,7 @@ fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
 
 impl ProgramCgroups {
     fn create_v1(&mut self, controller: &str, dir: &Path, notes: &mut Vec<String>) -> bool {
-        match fs::create_dir_all(dir) {
+        match create_all(dir) {
             Ok(()) => {
                 self.v1.insert(controller.to_owned(), dir.to_owned());
                 true
@@ -485,6 +546,29 @@ mod tests {
         assert_eq!(layout.create("t@main", &LIMITS).1, wanted);
         assert_eq!(layout.create("t@main", &Limits::default()).1, Vec::<String>::new());
         assert_eq!(missing("memory"), "memory limits are not enforced: no memory controller is delegated");
+    }
+
+    #[test]
+    fn what_others_left_is_swept_unless_something_is_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["quelea-1/supervisors", "quelea-2/supervisors", "quelea-3", "quelea-4/t@main", "other-1"]
+        {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        let layout = Layout { unified: Some(at("quelea-1")), v1: BTreeMap::new() };
+        layout.sweep(Duration::from_secs(3600));
+        assert!(at("quelea-2").exists(), "it may be about to be used");
+        layout.sweep(Duration::ZERO);
+        for (name, stays) in [
+            ("quelea-1/supervisors", true),
+            ("quelea-2", false),
+            ("quelea-3", false),
+            ("quelea-4", true),
+            ("other-1", true),
+        ] {
+            assert_eq!(at(name).exists(), stays, "{name}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use resources::Resources;
 pub use service::{Cluster, Job, Meta, Mode, Namespace, Revision, Service, Version};
 pub use spec::{
     Condition, DriverKind, Labels, Lifecycle, Limits, LogPolicy, Placement, PortMode, PortSpec, ProgramSpec,
-    Protocol, ReplacePolicy, RestartPolicy, ServiceSpec, TaskSpec, UpdatePolicy, signal_number,
+    Protocol, ReplacePolicy, RestartPolicy, ServiceSpec, TaskSpec, UpdatePolicy, signal_name, signal_number,
 };
 pub use state::{Desired, Owner, ProgramState, TaskState};
 pub use task::{BoundPort, ProgramEvent, ProgramStatus, Slot, Task, TaskStatus};

@@ -308,6 +308,17 @@ pub enum PortMode {
     Host,
 }
 
+/// The name of a signal on Linux, without `SIG`; `None` for real-time signals and what is none.
+pub fn signal_name(signal: i32) -> Option<&'static str> {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    let place = usize::try_from(signal).ok()?.checked_sub(1)?;
+    NAMES.get(place).copied()
+}
+
 /// The number of a signal on Linux, from its name with or without `SIG`, or from its number (1 to 31).
 pub fn signal_number(name: &str) -> Option<i32> {
     const NAMES: [(&str, i32); 19] = [

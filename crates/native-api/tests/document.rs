@@ -179,6 +179,8 @@ async fn populate(world: &World) {
     cluster.set_logs(vec![
         LogItem::Line(LogLine {
             task: tasks[0],
+            name: "web.1".into(),
+            hostname: "here".into(),
             program: "main".into(),
             at: START,
             stderr: true,

@@ -1,13 +1,16 @@
 //! The output of tasks on this node, as streams for requests.
 //!
 //! Without following, the lines of all tasks come merged by time. With following, each task's lines come as they are written, and the tasks
-//! that replace those that end join in. Memory is bounded: a batch for each program, and a short channel.
+//! that replace those that end, or are added, join in. Memory is bounded: a batch for each program, and a short channel.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod follow;
+mod held;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use control::{BoxFuture, LogError, LogItem, LogLine, LogQuery, LogSource, LogStream};
+use control::{BoxFuture, LogError, LogItem, LogLine, LogQuery, LogSource, LogStream, tasks};
 use drivers::logs::{self, Follow, LogRecord, LogStreamName};
 use model::{NodeId, Task, TaskId, Time};
 use store::Tables;
@@ -15,6 +18,8 @@ use tokio::sync::mpsc;
 
 use crate::records::task_dir;
 use crate::replica::Published;
+use follow::Follower;
+pub use held::Held;
 
 /// Lines that wait for a slow reader, before the programs' readers wait too.
 const WAITING: usize = 256;
@@ -26,13 +31,25 @@ pub struct TaskLogs {
     pub node: NodeId,
     /// Where the tasks' directories lie.
     pub tasks: PathBuf,
+    /// Keeps what followers have yet to read.
+    pub held: Held,
 }
 
 /// One program's log.
 struct Source {
     task: TaskId,
+    name: Arc<str>,
+    hostname: Arc<str>,
     program: Arc<str>,
     dir: PathBuf,
+}
+
+/// The tasks of a source that are known now.
+fn wanted(tables: &Tables, of: LogSource) -> Vec<Arc<Task>> {
+    match of {
+        LogSource::Service(id) => tables.tasks_of_service(id).cloned().collect(),
+        LogSource::Task(id) => tables.task(id).cloned().into_iter().collect(),
+    }
 }
 
 impl TaskLogs {
@@ -50,26 +67,23 @@ impl TaskLogs {
             return Err(LogError::NotFound);
         }
         if query.follow {
-            let (sender, receiver) = mpsc::channel(WAITING);
-            tokio::spawn(follow(self.clone(), published, query, sender));
+            let (out, receiver) = mpsc::channel(WAITING);
+            let following = self.held.follow();
+            tokio::spawn(Follower { logs: self.clone(), published, query, out, following }.run());
             return Ok(Box::new(Following(receiver)));
         }
-        let (sources, warnings) = self.sources(&tables, &query, &mut BTreeSet::new());
+        let (sources, warnings) = self.sources(&tables, wanted(&tables, query.of), &mut BTreeSet::new());
         let ready = warnings.into_iter().map(LogItem::Warning).collect();
         Ok(Box::new(Merged { unopened: sources, query, open: Vec::new(), ready }))
     }
 
-    /// The programs of the wanted tasks that are not in `known` yet, and a word about each task whose log is not here.
+    /// The programs of those tasks that are not in `known` yet, and a word about each task whose log is not here.
     fn sources(
         &self,
         tables: &Tables,
-        query: &LogQuery,
+        tasks: impl IntoIterator<Item = Arc<Task>>,
         known: &mut BTreeSet<TaskId>,
     ) -> (Vec<Source>, Vec<String>) {
-        let tasks: Vec<Arc<Task>> = match query.of {
-            LogSource::Service(id) => tables.tasks_of_service(id).cloned().collect(),
-            LogSource::Task(id) => tables.task(id).cloned().into_iter().collect(),
-        };
         let (mut sources, mut warnings) = (Vec::new(), Vec::new());
         for task in tasks {
             // A task without a node has written nothing.
@@ -83,12 +97,23 @@ impl TaskLogs {
                 continue;
             }
             let Some(dir) = task_dir(&self.tasks, &task.id.to_string()) else { continue };
-            let programs = tables.revision(task.revision).map(|r| Arc::clone(&r.task));
-            for program in programs.iter().flat_map(|spec| &spec.programs) {
-                sources.push(Source { task: task.id, program: Arc::clone(&program.name), dir: dir.clone() });
+            let name: Arc<str> = tasks::name(tables, &task).into();
+            let hostname = tables.node(node).map(|n| Arc::clone(&n.description.hostname)).unwrap_or_default();
+            for program in programs_of(tables, &task) {
+                let (name, hostname, dir) = (Arc::clone(&name), Arc::clone(&hostname), dir.clone());
+                sources.push(Source { task: task.id, name, hostname, program, dir });
             }
         }
         (sources, warnings)
+    }
+}
+
+/// What the programs of a task are called.
+fn programs_of(tables: &Tables, task: &Task) -> Vec<Arc<str>> {
+    match tables.revision(task.revision) {
+        Some(revision) => revision.task.programs.iter().map(|p| Arc::clone(&p.name)).collect(),
+        // Forgotten with its last task; each task names its programs as well.
+        None => task.programs.iter().map(|p| Arc::clone(&p.name)).collect(),
     }
 }
 
@@ -105,6 +130,8 @@ impl Source {
     fn line(&self, record: LogRecord) -> LogItem {
         LogItem::Line(LogLine {
             task: self.task,
+            name: Arc::clone(&self.name),
+            hostname: Arc::clone(&self.hostname),
             program: Arc::clone(&self.program),
             at: Time(record.at_unix_ns),
             stderr: record.stream == LogStreamName::Stderr,
@@ -182,79 +209,5 @@ struct Following(mpsc::Receiver<LogItem>);
 impl LogStream for Following {
     fn next(&mut self) -> BoxFuture<'_, Option<LogItem>> {
         Box::pin(self.0.recv())
-    }
-}
-
-/// Follows every wanted task, and those that join, until the reader or the service is gone, or the one task has ended.
-async fn follow(logs: TaskLogs, published: Arc<Published>, query: LogQuery, out: mpsc::Sender<LogItem>) {
-    let mut known = BTreeSet::new();
-    let mut readers: BTreeMap<TaskId, Vec<tokio::task::JoinHandle<()>>> = BTreeMap::new();
-    let mut first = true;
-    loop {
-        let tables = published.tables();
-        let (sources, warnings) = logs.sources(&tables, &query, &mut known);
-        for warning in warnings {
-            let _ = out.send(LogItem::Warning(warning)).await;
-        }
-        for source in sources {
-            // Of tasks that join later every line is new.
-            let wanted = if first { query.clone() } else { LogQuery { tail: None, ..query.clone() } };
-            let task = source.task;
-            readers.entry(task).or_default().push(tokio::spawn(forward(source, wanted, out.clone())));
-        }
-        first = false;
-        readers.retain(|_, handles| handles.iter().any(|h| !h.is_finished()));
-        let over = match query.of {
-            LogSource::Service(id) => tables.service(id).is_none(),
-            LogSource::Task(id) => {
-                tables.task(id).is_none_or(|t| t.status.state.is_ended()) && readers.is_empty()
-            }
-        };
-        if over {
-            break;
-        }
-        let pause = std::time::Duration::from_millis(200);
-        tokio::select! {
-            () = out.closed() => break,
-            _ = published.beyond(tables.index()) => {}
-            // A reader that comes to its end moves no index.
-            () = tokio::time::sleep(pause), if !readers.is_empty() => {}
-        }
-    }
-    // Readers of tasks that have ended come to their end by themselves; with the service gone the rest is not wanted.
-    for handle in readers.into_values().flatten() {
-        if out.is_closed() {
-            handle.abort();
-        }
-    }
-}
-
-async fn forward(source: Source, query: LogQuery, out: mpsc::Sender<LogItem>) {
-    let mut stream = match source.open(&query, Follow::UntilExit).await {
-        Ok(stream) => stream,
-        Err(error) => {
-            let _ = out.send(source.warning(&error)).await;
-            return;
-        }
-    };
-    loop {
-        let batch = tokio::select! {
-            batch = stream.next() => batch,
-            () = out.closed() => return,
-        };
-        match batch {
-            Ok(Some(records)) => {
-                for record in records {
-                    if out.send(source.line(record)).await.is_err() {
-                        return;
-                    }
-                }
-            }
-            Ok(None) => return,
-            Err(error) => {
-                let _ = out.send(source.warning(&error)).await;
-                return;
-            }
-        }
     }
 }

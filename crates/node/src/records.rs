@@ -8,7 +8,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use agent::{Ending, Input, Outcome, ProgramRecord, Record, RestartCount};
 use model::sync::{Assignment, TaskRef};
@@ -18,12 +19,16 @@ use store::codec;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::home::{HomeError, private_dir, write_durably};
+use crate::logs::Held;
 
 /// The first bytes of a record file; the last one before the newline is the format's version.
 const MAGIC: &[u8] = b"quelea task 1\n";
 
 /// Largest record file that is read: the largest spec, and room for the rest.
 const RECORD_BYTES: u64 = 4 << 20;
+
+/// How often it is looked whether what was held back can be deleted.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The name of the file in the task's directory.
 const FILE: &str = "record";
@@ -37,8 +42,25 @@ pub enum DiskJob {
 }
 
 /// Does disk jobs in order until nobody can send any more, and tells the agent what became of each.
-pub fn run(tasks: &Path, jobs: &Receiver<DiskJob>, answers: &UnboundedSender<Input>) {
-    for job in jobs {
+///
+/// While somebody follows logs a directory is only taken from the tasks at first, and deleted a little later.
+pub fn run(tasks: &Path, jobs: &Receiver<DiskJob>, answers: &UnboundedSender<Input>, held: &Held) {
+    loop {
+        let job = if held.is_waiting() {
+            jobs.recv_timeout(LOOK_AGAIN)
+        } else {
+            jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        };
+        for dir in held.due(Instant::now()) {
+            if let Err(error) = gone(fs::remove_dir_all(&dir)) {
+                tracing::warn!(dir = %dir.display(), %error, "the directory of a task could not be deleted");
+            }
+        }
+        let job = match job {
+            Ok(job) => job,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let answer = match job {
             DiskJob::Write(record) => match write(tasks, &record) {
                 Ok(()) => Input::Persisted { task: Arc::clone(record.task()) },
@@ -48,7 +70,7 @@ pub fn run(tasks: &Path, jobs: &Receiver<DiskJob>, answers: &UnboundedSender<Inp
                 },
             },
             DiskJob::Delete(task) => {
-                if let Err(error) = delete(tasks, &task) {
+                if let Err(error) = delete(tasks, &task, held) {
                     tracing::warn!(%task, %error, "the directory of a task could not be deleted");
                 }
                 Input::Forgotten { task }
@@ -77,16 +99,22 @@ fn write(tasks: &Path, record: &Record) -> io::Result<()> {
     write_durably(&dir.join(FILE), &encode(record))
 }
 
-fn delete(tasks: &Path, task: &str) -> io::Result<()> {
+fn delete(tasks: &Path, task: &str, held: &Held) -> io::Result<()> {
     let Some(dir) = task_dir(tasks, task) else { return Ok(()) };
     // The record first: a directory without one is no task any more, whatever else is left of it.
-    for removed in [fs::remove_file(dir.join(FILE)), fs::remove_dir_all(&dir)] {
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    gone(fs::remove_file(dir.join(FILE)))?;
+    if held.keep(dir.clone(), Instant::now()) {
+        return Ok(());
     }
-    Ok(())
+    gone(fs::remove_dir_all(&dir))
+}
+
+/// What is not there need not be removed.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 /// Reads every record, in the order of ids. Directories without a record are left from a crash in the middle of a deletion, or before the
@@ -367,7 +395,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), &record()).unwrap();
         assert_eq!(load(dir.path()).unwrap(), vec![record()]);
-        delete(dir.path(), "t1").unwrap();
+        let (held, path) = (Held::default(), dir.path().join("t1"));
+        let following = held.follow();
+        delete(dir.path(), "t1", &held).unwrap();
+        assert!(path.exists() && !path.join(FILE).exists(), "a follower may still read what is left");
+        assert_eq!(held.due(Instant::now()), Vec::<PathBuf>::new());
+        drop(following);
+        assert_eq!(held.due(Instant::now()), [path]);
+        write(dir.path(), &record()).unwrap();
+        delete(dir.path(), "t1", &held).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::describe::{describe, hostname};
 use crate::handle::Handle;
 use crate::home::{Home, HomeError, Identity, private_dir};
-use crate::logs::TaskLogs;
+use crate::logs::{Held, TaskLogs};
 use crate::plane::{self, Connections};
 use crate::proposer::{ENTRY_BYTES, Proposer};
 use crate::records;
@@ -101,10 +101,11 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let drivers = drivers(&options, &identity);
     let all: Vec<Arc<dyn Driver>> = drivers.values().cloned().collect();
     let description = Arc::new(describe(&all));
+    let held = Held::default();
     let handle = Arc::new(Handle {
         published: Arc::clone(&published),
         proposals: proposals.clone(),
-        logs: TaskLogs { node: identity.node, tasks: home.tasks() },
+        logs: TaskLogs { node: identity.node, tasks: home.tasks(), held: held.clone() },
         info: info(&options, &identity, &description),
     });
     set_up(&handle, &identity, &description).await?;
@@ -120,7 +121,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     tokio::spawn(follow_leadership(consensus.clone(), Arc::clone(&published), plane_inputs.clone()));
 
     let (agent, stopped) =
-        start_agent(&options, &home, &identity, drivers, plane_inputs, connections, description)?;
+        start_agent(&options, &home, &identity, drivers, plane_inputs, connections, description, held)?;
     Ok(Node { handle, consensus, agent, stopped, drivers: all })
 }
 
@@ -232,6 +233,7 @@ fn start_agent(
     plane: thread_mpsc::Sender<PlaneInput>,
     connections: Connections,
     description: Arc<Description>,
+    held: Held,
 ) -> Result<(mpsc::UnboundedSender<Input>, watch::Receiver<bool>), StartError> {
     let records = records::load(&home.tasks())?;
     let (inputs, receiver) = mpsc::unbounded_channel();
@@ -239,7 +241,7 @@ fn start_agent(
     let (tasks, answers) = (home.tasks(), inputs.clone());
     std::thread::Builder::new()
         .name("agent-disk".into())
-        .spawn(move || records::run(&tasks, &jobs, &answers))
+        .spawn(move || records::run(&tasks, &jobs, &answers, &held))
         .map_err(StartError::Thread)?;
     let stopped = watch::Sender::new(false);
     let stopped_receiver = stopped.subscribe();

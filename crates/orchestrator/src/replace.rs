@@ -113,9 +113,15 @@ pub(crate) fn ending(task: &Task) -> String {
         TaskState::Shutdown => "was shut down",
         _ => "failed",
     };
+    if task.programs.iter().any(|p| p.oom && p.failed) {
+        return format!("{what}: out of memory");
+    }
     let signal = task.programs.iter().find_map(|p| p.signal.filter(|_| p.failed));
     match (task.exit_code(), signal) {
-        (_, Some(signal)) => format!("{what} by signal {signal}"),
+        (_, Some(signal)) => match model::signal_name(signal) {
+            Some(name) => format!("{what} by signal {signal} (SIG{name})"),
+            None => format!("{what} by signal {signal}"),
+        },
         (Some(code), None) => format!("{what} with exit code {code}"),
         (None, None) => what.into(),
     }

@@ -43,7 +43,7 @@ impl Events {
     pub async fn run(mut self, cx: &mut Cx) -> Result<(), Failure> {
         tokio::select! {
             ended = self.follow(&cx.client, &mut cx.screen) => ended,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted(String::new())),
         }
     }
 

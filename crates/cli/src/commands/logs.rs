@@ -14,6 +14,9 @@ use crate::time;
 /// A line that goes on is put together up to this length, in bytes; what is beyond begins a line of its own.
 const LINE_BYTES: usize = 1 << 20;
 
+/// Tasks whose names are remembered; beyond that they are asked for anew.
+const KNOWN: usize = 8_192;
+
 /// Show what a service or task writes: standard output and standard error each to ours.
 #[derive(Debug, Args)]
 pub struct Logs {
@@ -26,7 +29,7 @@ pub struct Logs {
     /// Only the last N lines of each task.
     #[arg(short = 'n', long, value_name = "N|all", default_value = "all", value_parser = tail)]
     tail: Tail,
-    /// Only lines since then: 10m (ago), or 2026-01-31T13:00:00Z.
+    /// Only lines since then: 10m (ago), 2026-01-31, or 2026-01-31T13:00:00Z.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// With the time of each line.
@@ -70,8 +73,8 @@ impl Logs {
         };
         tokio::select! {
             shown = show => shown,
-            // Following ends when one has seen enough.
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            // Following ends when one has seen enough: nothing is said.
+            _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted(String::new())),
         }
     }
 
@@ -139,8 +142,8 @@ impl Writer {
                 screen.flush()?;
                 screen.note(message)
             }
-            LogItem::Line { task, name, program, at, stream, partial, text } => {
-                let front = self.front(&task, &name, &program).await;
+            LogItem::Line { task, name, hostname, program, at, stream, partial, text } => {
+                let front = self.front(&task, (name, hostname), &program).await;
                 let key = (task, program, stream);
                 let (_, _, whole) = self.open.entry(key.clone()).or_insert((front, at, String::new()));
                 whole.push_str(&text);
@@ -182,7 +185,7 @@ impl Writer {
     }
 
     /// `web.1.0123456789ab@alpha`; of a task with several programs with the one that wrote.
-    async fn front(&mut self, task: &str, name: &str, program: &str) -> String {
+    async fn front(&mut self, task: &str, said: (String, String), program: &str) -> String {
         if self.raw {
             return String::new();
         }
@@ -190,9 +193,12 @@ impl Writer {
             Some(known) => known.clone(),
             None => {
                 let route = Route::new(&["tasks", task]);
-                // A line is worth more than where it came from: what is not known is left open.
+                // Of a task that is forgotten by now there is what the line itself says.
                 let asked = self.client.get::<Task>(route).await.ok().map(|a| a.value);
-                let known = asked.map_or_else(|| (name.to_owned(), String::new()), called);
+                let known = asked.map_or(said, called);
+                if self.known.len() >= KNOWN {
+                    self.known.clear();
+                }
                 self.known.insert(task.to_owned(), known.clone());
                 known
             }
@@ -240,7 +246,6 @@ mod tests {
         let line = Line::try_parse_from(["logs", "web"].iter().chain(flags)).unwrap();
         let mut writer = Writer::new(&line.logs, Client::new(Target::Unix("/nowhere".into()), None));
         writer.known.insert("0123456789abcdefghijklmno".into(), ("web.1".into(), "alpha".into()));
-        writer.known.insert("t2".into(), ("web.2".into(), String::new()));
         let (mut screen, out, err) = paper();
         let done = crate::commands::block_on(async {
             for item in items {
@@ -253,7 +258,7 @@ mod tests {
     }
 
     fn line(task: &str, name: &str, stream: &str, partial: bool, text: &str) -> serde_json::Value {
-        json!({"kind": "line", "task": task, "name": name, "program": "main", "at": "2026-01-31T13:00:00.5Z",
+        json!({"kind": "line", "task": task, "name": name, "hostname": "beta", "program": "main", "at": "2026-01-31T13:00:00.5Z",
             "stream": stream, "partial": partial, "text": text})
     }
 
@@ -263,6 +268,7 @@ mod tests {
     fn lines_with_whose_they_are() {
         let items = [
             line(ONE, "web.1", "stdout", false, "hello"),
+            // It cannot be asked for any more: what the line says holds.
             line("t2", "web.2", "stderr", false, "oops"),
             line(ONE, "web.1", "stdout", true, "one "),
             line("t2", "web.2", "stdout", false, "between"),
@@ -275,12 +281,12 @@ mod tests {
             out,
             "\
 web.1.0123456789ab@alpha | hello
-web.2.t2                 | between
+web.2.t2@beta            | between
 web.1.0123456789ab@alpha | one line
-web.2.t2                 | never ends
+web.2.t2@beta            | never ends
 "
         );
-        assert_eq!(err, "web.2.t2                 | oops\nquelea: lines of web.3 cannot be had\n");
+        assert_eq!(err, "web.2.t2@beta            | oops\nquelea: lines of web.3 cannot be had\n");
     }
 
     #[test]

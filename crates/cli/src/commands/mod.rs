@@ -183,7 +183,11 @@ fn ended(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
         Err(failure) => {
             if !matches!(failure, Failure::Pipe) {
                 let _ = screen.flush();
-                let _ = screen.note(failure.to_string());
+                let said = failure.to_string();
+                // Whoever ends a stream with Ctrl-C knows what happened.
+                if !said.is_empty() {
+                    let _ = screen.note(said);
+                }
             }
             failure.code()
         }

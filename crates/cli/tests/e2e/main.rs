@@ -2,9 +2,11 @@
 //! own in a directory of its own; nothing waits for a time, everything for a condition.
 
 mod access;
+mod cgroups;
 mod crash;
 mod damage;
 mod dev;
+mod follow;
 mod heal;
 mod hello;
 mod input;

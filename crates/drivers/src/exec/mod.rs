@@ -39,6 +39,9 @@ const START_PAUSE: Duration = Duration::from_millis(10);
 /// How long a program's supervisor may take to clean up before removing it fails.
 const REMOVE_TIME: Duration = Duration::from_secs(30);
 const REMOVE_PAUSE: Duration = Duration::from_millis(3);
+/// How long nothing may have happened in what another instance left before it is removed. One that lives and starts a program at
+/// this very moment is not to be disturbed.
+const SWEEP_AGE: Duration = Duration::from_secs(30);
 
 /// What lists of processes show: `/proc/self/exe` would tell nobody anything.
 const SUPERVISOR_NAME: &str = "quelea-supervisor";
@@ -267,6 +270,7 @@ impl Driver for ExecDriver {
             notes.push(format!("no cgroup can be made: {}", crate::error::plain(&error)));
         }
         notes.extend(layout.notes());
+        layout.sweep(SWEEP_AGE);
         let healthy = self.shared.options.supervisor.exists();
         if !healthy {
             notes.push(format!("the supervisor {} is missing", self.shared.options.supervisor.display()));

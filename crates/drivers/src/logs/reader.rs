@@ -102,6 +102,13 @@ impl LogReader {
 
     /// The next records, about 64 KiB at most; none when there are no more at the moment. May be called again later.
     pub fn read_batch(&mut self) -> io::Result<Vec<LogRecord>> {
+        let records = self.read_records();
+        // Those that wait for news are many: they hold nothing.
+        self.block = Vec::new();
+        records
+    }
+
+    fn read_records(&mut self) -> io::Result<Vec<LogRecord>> {
         let mut records = Vec::new();
         while records.is_empty() {
             if self.files.is_empty() {

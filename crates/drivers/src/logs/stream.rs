@@ -44,35 +44,44 @@ impl LogStream {
 
     /// The next records, never an empty batch; `None` at the end. A call that is dropped half-way ends the stream.
     pub async fn next(&mut self) -> io::Result<Option<Vec<LogRecord>>> {
-        loop {
-            let Some(mut reader) = self.reader.take() else {
-                return Ok(None);
-            };
-            let state = StateDir::new(&self.dir, &self.program);
-            let follow = self.follow;
-            let (reader, ended, batch) = blocking(move || {
-                // Asked before reading: the end is written after the last record.
-                let ended = match follow {
-                    Follow::No => true,
-                    Follow::UntilExit => state.has_ended(),
-                    Follow::Forever => false,
-                };
-                let batch = reader.read_batch()?;
-                Ok((reader, ended, batch))
-            })
-            .await?;
-            self.reader = Some(reader);
+        while self.reader.is_some() {
+            let (ended, batch) = self.look().await?;
             if !batch.is_empty() {
                 self.pause = FIRST_PAUSE;
                 return Ok(Some(batch));
             }
             if ended {
                 self.reader = None;
-                return Ok(None);
+                break;
             }
             tokio::time::sleep(self.pause).await;
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
+        Ok(None)
+    }
+
+    /// What is there now, without waiting for more; and whether the stream's end had come before that was read, so that with no
+    /// records nothing is missing. A caller who knows of reasons to go on all the same may look again: a program that is about to
+    /// start looks like one that was removed. A call that is dropped half-way ends the stream.
+    pub async fn look(&mut self) -> io::Result<(bool, Vec<LogRecord>)> {
+        let Some(mut reader) = self.reader.take() else {
+            return Ok((true, Vec::new()));
+        };
+        let state = StateDir::new(&self.dir, &self.program);
+        let follow = self.follow;
+        let (reader, ended, batch) = blocking(move || {
+            // Asked before reading: the end is written after the last record.
+            let ended = match follow {
+                Follow::No => true,
+                Follow::UntilExit => state.has_ended(),
+                Follow::Forever => false,
+            };
+            let batch = reader.read_batch()?;
+            Ok((reader, ended, batch))
+        })
+        .await?;
+        self.reader = Some(reader);
+        Ok((ended, batch))
     }
 }
 

@@ -9,18 +9,20 @@
 mod clients;
 mod serve;
 mod spawn;
+mod unstarted;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::Layout;
 use crate::error::plain;
 use crate::procfs::ProcessId;
 use crate::record::{LaunchRecord, Lock, StateDir, TryLock};
@@ -31,6 +33,8 @@ const PROCESS_NAME: &[u8] = b"supervise";
 /// How long somebody else may hold the lock for a look before we believe that it is a supervisor.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
+/// How often it is tried to enter the supervisors' group while others that end remove it.
+const ENTER_ATTEMPTS: u32 = 5;
 
 /// What the supervisor tells the driver that spawned it, as one line of JSON on its standard output.
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,7 +93,7 @@ fn begin(dir: PathBuf) -> io::Result<Option<Report>> {
     if let Some(files) = record.soft_files {
         limit_files(files);
     }
-    match fork_away(record.layout.supervisors().as_deref())? {
+    match fork_away(&record.layout)? {
         Fork::Parent { .. } => Ok(None),
         Fork::Child => {
             let code = match in_background(state, record, lock) {
@@ -123,20 +127,33 @@ fn take_lock(state: &StateDir) -> io::Result<Option<Lock>> {
     Ok(None)
 }
 
-/// The child is born outside the daemon's cgroup, so that it is not killed with the daemon's unit.
-fn fork_away(supervisors: Option<&Path>) -> io::Result<Fork> {
-    let Some(dir) = supervisors else {
+/// The child is born outside the daemon's cgroup, so that it is not killed with the daemon's unit. The last supervisor of an instance
+/// removes the group when it ends, so it is made once more right before it is entered; nobody can remove it once we are in.
+fn fork_away(layout: &Layout) -> io::Result<Fork> {
+    let Some(dir) = layout.supervisors() else {
         return sys::fork_into(None);
     };
-    if let Ok(cgroup) = File::open(dir)
-        && let Ok(fork) = sys::fork_into(Some(cgroup.as_fd()))
-    {
-        return Ok(fork);
+    for _ in 0..ENTER_ATTEMPTS {
+        // Where this fails there is no group, and the supervisor lives in the daemon's.
+        let _ = layout.prepare();
+        let Ok(cgroup) = File::open(&dir) else { continue };
+        match sys::fork_into(Some(cgroup.as_fd())) {
+            Ok(fork) => return Ok(fork),
+            // Removed in this very moment.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+            Err(_) => break,
+        }
     }
     let fork = sys::fork_into(None)?;
     if let Fork::Child = fork {
         // An old kernel. Where even this fails the supervisor lives in the daemon's group, and does its work there.
-        let _ = OpenOptions::new().write(true).open(dir.join("cgroup.procs")).map(|mut f| f.write_all(b"0"));
+        let enter = || OpenOptions::new().write(true).open(dir.join("cgroup.procs"))?.write_all(b"0");
+        for _ in 0..ENTER_ATTEMPTS {
+            let _ = layout.prepare();
+            if enter().is_ok() {
+                break;
+            }
+        }
     }
     Ok(fork)
 }
@@ -146,6 +163,7 @@ fn in_background(state: StateDir, record: LaunchRecord, lock: Lock) -> io::Resul
     let report = |report: &Report| {
         send(&mut &report_to, report);
     };
+    let layout = record.layout.clone();
     let started = serve::Supervisor::start(state, record);
     let (supervisor, outcome) = match started {
         Ok(supervisor) => {
@@ -155,6 +173,7 @@ fn in_background(state: StateDir, record: LaunchRecord, lock: Lock) -> io::Resul
         Err(reason) => (None, Report::Failed(reason)),
     };
     if supervisor.is_none() {
+        layout.leave();
         // Let go first: whoever reads the report may start again at once.
         drop(lock);
         report(&outcome);
@@ -163,6 +182,7 @@ fn in_background(state: StateDir, record: LaunchRecord, lock: Lock) -> io::Resul
     report(&outcome);
     drop(report_to);
     let result = supervisor.map_or(Ok(()), serve::Supervisor::run);
+    layout.leave();
     drop(lock);
     result
 }

@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::unstarted;
 use crate::cgroup::ProgramCgroups;
 use crate::driver::Launch;
 use crate::error::plain;
@@ -89,8 +90,14 @@ fn sentence(step: u8, error: &io::Error, launch: &Launch) -> String {
         s if s == Step::Cwd as u8 => {
             format!("cwd: {:?}: {what}", launch.cwd.as_deref().unwrap_or("/".as_ref()))
         }
-        _ => format!("command: {:?}: {what}", launch.command[0]),
+        _ => format!("command: {}", unstarted::why(launch, &path_of(&launch.env), error)),
     }
+}
+
+/// Where a command's name is looked up.
+fn path_of(env: &[(String, String)]) -> String {
+    let path = env.iter().rev().find(|(name, _)| name == "PATH");
+    path.map_or_else(|| DEFAULT_PATH.to_owned(), |(_, value)| value.clone())
 }
 
 impl Plan {
@@ -98,10 +105,11 @@ impl Plan {
         let identity = launch.user.as_deref().map(users::resolve).transpose();
         let identity = identity.map_err(|reason| format!("user: {reason}"))?;
         let own = rustix::process::getuid().as_raw();
+        let path = path_of(&launch.env);
         let mut env = launch.env.clone();
         let has = |env: &[(String, String)], wanted: &str| env.iter().any(|(name, _)| name == wanted);
         if !has(&env, "PATH") {
-            env.push(("PATH".into(), DEFAULT_PATH.into()));
+            env.push(("PATH".into(), path.clone()));
         }
         if !has(&env, "HOME") {
             let home = match &identity {
@@ -110,8 +118,7 @@ impl Plan {
             };
             env.push(("HOME".into(), home.unwrap_or_else(|| "/".into())));
         }
-        let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
-        let files = candidates(&launch.command[0], path);
+        let files = candidates(&launch.command[0], &path);
         let cwd = launch.cwd.as_deref().map_or("/".as_ref(), |cwd| cwd.as_os_str());
         let strings = |texts: Vec<String>| texts.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>();
         let exec = || -> Result<(Exec, CString), std::ffi::NulError> {
@@ -128,7 +135,7 @@ impl Plan {
 }
 
 /// The files that a command's name may mean.
-fn candidates(name: &str, path: &str) -> Vec<String> {
+pub(super) fn candidates(name: &str, path: &str) -> Vec<String> {
     if name.contains('/') {
         return vec![name.to_owned()];
     }

@@ -72,12 +72,39 @@ fn what_cannot_start_says_which_field() {
     run(async {
         let place = Place::new();
         let mut cases = vec![];
-        cases.push((place.launch("a", &["/nope"]), "command: \"/nope\": no such file or directory"));
+        cases.push((place.launch("a", &["/nope"]), "command: /nope was not found"));
+        cases.push((place.launch("a", &["/etc/passwd/x"]), "command: /etc/passwd/x was not found"));
+        cases.push((place.launch("a", &["/proc/no/such"]), "command: /proc/no/such was not found"));
+        let relative = "command: ./server was not found in /usr (the task's working directory); give an absolute path or \
+                        --workdir";
+        let mut launch = place.launch("a", &["./server"]);
+        launch.cwd = Some("/usr".into());
+        cases.push((launch, relative));
+        let mut launch = place.launch("b", &["no-such-program"]);
+        launch.env.push(("PATH".into(), "/usr/bin:/nowhere".into()));
+        cases.push((launch, "command: no-such-program was not found in PATH (/usr/bin:/nowhere)"));
+        let mut launch = place.launch("b", &["passwd"]);
+        launch.env.push(("PATH".into(), "/nowhere:/etc".into()));
+        cases.push((launch, "command: /etc/passwd is not executable (mode 0644)"));
         cases.push((
-            place.launch("b", &["no-such-program"]),
-            "command: \"no-such-program\": no such file or directory",
+            place.launch("c", &["/etc/passwd"]),
+            "command: /etc/passwd is not executable (mode 0644)",
         ));
-        cases.push((place.launch("c", &["/etc/passwd"]), "command: \"/etc/passwd\": permission denied"));
+        cases.push((place.launch("c", &["/etc"]), "command: /etc is a directory, not a program"));
+        let script = place.dir.path().join("script");
+        let texts = [
+            ("#!/no/interpreter -x\n", " is a script for /no/interpreter, which was not found"),
+            ("#!/bin/sh\r\n", " is a script for /bin/sh\\r, which was not found"),
+            ("nothing", " is neither a program for this machine nor a script that begins with #!"),
+        ];
+        let said: Vec<String> =
+            (0..3).map(|n| format!("command: {}{n}{}", script.display(), texts[n].1)).collect();
+        for (n, (text, _)) in texts.iter().enumerate() {
+            let file = format!("{}{n}", script.display());
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            cases.push((place.launch("c", &[&file]), &said[n]));
+        }
         let mut launch = place.launch("d", &["true"]);
         launch.cwd = Some("/no/such/dir".into());
         cases.push((launch, "cwd: \"/no/such/dir\": no such file or directory"));

@@ -1,6 +1,6 @@
 //! What programs wrote, as a stream of JSON lines.
 
-use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -38,7 +38,7 @@ async fn lines(call: Call, of: LogSource, index: Index) -> Answer {
         LogError::NotFound => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
         LogError::Unavailable(_) => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     })?;
-    let items = stream::unfold((Arc::clone(&call.api), lines), next_line);
+    let items = stream::unfold(Some((Arc::clone(&call.api), lines)), next_line);
     let mut response = Response::new(Body::from_stream(items));
     let ndjson = HeaderValue::from_static("application/x-ndjson");
     response.headers_mut().insert(header::CONTENT_TYPE, ndjson);
@@ -46,18 +46,20 @@ async fn lines(call: Call, of: LogSource, index: Index) -> Answer {
     Ok(response)
 }
 
-type Open = (Arc<Api>, Box<dyn LogStream>);
+/// `None` once it has broken off.
+type Open = Option<(Arc<Api>, Box<dyn LogStream>)>;
 
-async fn next_line((api, mut lines): Open) -> Option<(Result<Bytes, Infallible>, Open)> {
+/// The next line. When the daemon ends, the answer breaks off: its reader must not take that for the last line.
+async fn next_line(open: Open) -> Option<(Result<Bytes, io::Error>, Open)> {
+    let (api, mut lines) = open?;
     let item = tokio::select! {
         item = lines.next() => item?,
-        () = api.shutdown.begun() => return None,
+        () = api.shutdown.begun() => return Some((Err(io::Error::other("the daemon ends")), None)),
     };
-    let shown = to::log_item(&api.cluster.snapshot(), item);
     // These types have nothing that JSON could not hold.
-    let mut line = serde_json::to_vec(&shown).unwrap_or_default();
+    let mut line = serde_json::to_vec(&to::log_item(item)).unwrap_or_default();
     line.push(b'\n');
-    Some((Ok(line.into()), (api, lines)))
+    Some((Ok(line.into()), Some((api, lines))))
 }
 
 /// A moment, or how long ago.
@@ -65,7 +67,16 @@ fn since(text: &str, now: Time) -> Result<Time, ApiError> {
     if let Ok(span) = Span::parse(text) {
         return Ok(now - span);
     }
-    let moment = text.parse::<Timestamp>().ok().and_then(|t| i64::try_from(t.as_nanosecond()).ok());
+    let moment = text.parse::<Timestamp>().ok().or_else(|| {
+        // A date, or a date with a time of day: in UTC.
+        let civil: jiff::civil::DateTime = text.parse().ok()?;
+        jiff::tz::TimeZone::UTC.to_timestamp(civil).ok()
+    });
+    // Our clock ends in the year 2262: beyond that there is nothing either.
+    let moment = moment.map(|t| {
+        let nanos = t.as_nanosecond().clamp(i64::MIN.into(), i64::MAX.into());
+        i64::try_from(nanos).unwrap_or(i64::MAX)
+    });
     moment.map(Time).ok_or_else(|| {
         let problem =
             format!("{text:?} is neither a moment such as 2027-01-15T08:00:00Z nor a duration such as 10m");

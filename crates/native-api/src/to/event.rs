@@ -61,12 +61,13 @@ pub(crate) fn kind(subject: &Subject) -> &'static str {
 }
 
 /// An item of a log stream.
-pub(crate) fn log_item(tables: &Tables, item: Item) -> LogItem {
+pub(crate) fn log_item(item: Item) -> LogItem {
     match item {
         Item::Warning(message) => LogItem::Warning { message },
         Item::Line(line) => LogItem::Line {
             task: line.task.to_string(),
-            name: tables.task(line.task).map_or_else(|| line.task.to_string(), |t| tasks::name(tables, t)),
+            name: line.name.to_string(),
+            hostname: line.hostname.to_string(),
             program: line.program.to_string(),
             at: time(line.at),
             stream: if line.stderr { "stderr" } else { "stdout" }.into(),

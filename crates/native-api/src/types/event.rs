@@ -50,6 +50,9 @@ pub enum LogItem {
         task: String,
         /// What people call the task, `web.1`.
         name: String,
+        /// The host name of its node.
+        #[serde(default)]
+        hostname: String,
         /// Which of its programs.
         program: String,
         /// When it was read from the program.
