@@ -189,6 +189,8 @@ struct Look {
 #[derive(Debug)]
 struct Trouble {
     text: String,
+    /// What happened, without what comes next: the beginning of the text that is worth a line of its own.
+    what: String,
     /// True for a failure, false for an end with success.
     failed: bool,
 }
@@ -432,6 +434,7 @@ impl Line {
             0 | 1 => {}
             times => text.push_str(&format!(" ({times} times)")),
         }
+        let what = text.clone();
         let next = tasks.iter().find(|t| t.name == task.name && t.id != task.id && is_live(t));
         let waits = next.filter(|t| t.desired == "ready").and_then(|t| t.start_after.as_deref());
         let starts = match (next, waits.and_then(|at| time::until(at, clock))) {
@@ -453,7 +456,7 @@ impl Line {
             "failed" => text.push_str(&format!("; see: quelea service logs {}", self.name)),
             _ => {}
         }
-        Trouble { text, failed }
+        Trouble { text, what, failed }
     }
 
     fn replaces(&self, task: &Task) -> bool {
@@ -498,7 +501,7 @@ impl Line {
     /// running tasks goes up and down with it.
     fn key(&self) -> String {
         match &self.trouble {
-            Some(trouble) if !self.is_there() => trouble.text.clone(),
+            Some(trouble) if !self.is_there() => trouble.what.clone(),
             _ => self.text(),
         }
     }
@@ -682,7 +685,7 @@ mod tests {
         screen.err_size = Some((30, 24));
         for running in [0, 0, 1] {
             board.lines[0].status = Some(wanted(2, running));
-            board.lines[0].trouble = Some(Trouble { text: "exit status 1".into(), failed: true });
+            board.lines[0].trouble = Some(trouble("exit status 1"));
             board.draw(&mut screen, false).unwrap();
         }
         assert_eq!(
@@ -725,6 +728,10 @@ mod tests {
         assert_eq!(line.text(), "web: 1/3 running, 2 waiting: no suitable node (1 node is drained)");
         line.finished = true;
         assert_eq!(line.text(), "web: 1/3 running, ended with success");
+    }
+
+    fn trouble(text: &str) -> Trouble {
+        Trouble { text: text.into(), what: text.into(), failed: true }
     }
 
     fn clock() -> Timestamp {
@@ -798,7 +805,7 @@ mod tests {
     fn where_lines_stay_each_change_is_said_once() {
         let mut board = board();
         let (mut screen, _, err) = paper();
-        let trouble = |n: usize| Some(Trouble { text: format!("web.1 failed ({n} times)"), failed: true });
+        let trouble = |n: usize| Some(trouble(&format!("web.1 failed ({n} times)")));
         for (n, running) in [(2, 0), (2, 1), (2, 0), (2, 1)] {
             board.lines[0].status = Some(wanted(1, running));
             board.lines[0].trouble = trouble(n);
