@@ -1,26 +1,28 @@
 //! Waiting until services are as they were asked to be, and showing how it goes.
 //!
-//! A service is there when exactly its wanted tasks run, all of the current revision, and have done so for
-//! [`STEADY`]. Waiting ends early, as failed, when the tasks of one slot fail [`FAILURES`] times, or when nothing of the
-//! service is left that could still start. A task for which there is no node is no failure: its reason is shown, and waiting goes
-//! on until the deadline, since it starts by itself when the reason goes.
+//! A service is there when exactly its wanted tasks run, all of the current revision, have done so for [`STEADY`], and no
+//! task of it has ended by itself within [`SETTLED`]. Waiting ends early, as failed, only when nothing of the service is
+//! left that could still start. Tasks that end and are replaced, and tasks for which there is no node, are waited for until the
+//! deadline, since what keeps them may go by itself; what happened and what comes next is shown whenever it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use native_api::types::{Service, ServiceStatus, Task};
+use jiff::Timestamp;
+use native_api::types::{Condition, RestartPolicy, Service, ServiceStatus, Task};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::client::{BLOCKING, Client, Route};
 use crate::failure::Failure;
-use crate::screen::{Screen, clip, plain};
+use crate::screen::{Screen, clip, plain, wrap};
 use crate::table::Tone;
+use crate::time;
 
 /// How long a service must be as it should before that is believed: what fails at once mostly does so within it.
 pub const STEADY: Duration = Duration::from_secs(1);
-/// So many failed tasks of one slot are too many.
-pub const FAILURES: usize = 3;
+/// How long no task must have ended by itself before a service counts as steady: what docker takes to believe it.
+pub const SETTLED: Duration = Duration::from_secs(5);
 /// How often the picture is looked at when nothing is heard.
 const TICK: Duration = Duration::from_millis(250);
 /// How long nothing must have changed before tasks are looked at one by one.
@@ -44,7 +46,7 @@ pub struct Wait {
 /// Waits until all of them are there.
 ///
 /// # Errors
-/// A service that keeps failing, that is gone, or the deadline; Ctrl-C.
+/// A service that has ended or is gone, or the deadline; Ctrl-C.
 pub async fn converge(client: &Client, screen: &mut Screen, wait: Wait) -> Result<(), Failure> {
     let mut board = Board::new(&wait);
     let mut reads = watch(client.clone(), &wait);
@@ -55,7 +57,7 @@ pub async fn converge(client: &Client, screen: &mut Screen, wait: Wait) -> Resul
             // A change that is there is looked at before the clock is.
             biased;
             heard = reads.recv() => match heard {
-                Some(services) => board.hear(services?),
+                Some(services) => board.hear(services?, screen.now()),
                 None => break Err(Failure::Refused("lost the daemon".into())),
             },
             _ = tokio::signal::ctrl_c() => {
@@ -65,7 +67,7 @@ pub async fn converge(client: &Client, screen: &mut Screen, wait: Wait) -> Resul
             }
             _ = tick.tick() => {}
         }
-        if let Err(failure) = board.look_closer(client).await {
+        if let Err(failure) = board.look_closer(client, screen.now()).await {
             break Err(failure);
         }
         board.draw(screen, false)?;
@@ -139,8 +141,8 @@ struct Board {
     /// How many lines of the terminal are ours, and what stands in them.
     drawn: usize,
     shown: String,
-    /// What was last said of each service where lines stay.
-    said: BTreeMap<usize, String>,
+    /// What was last said of each service where lines stay, and when.
+    said: BTreeMap<usize, (String, Instant)>,
 }
 
 /// One service.
@@ -151,14 +153,46 @@ struct Line {
     heard_at: Instant,
     /// Since when it is as it should be.
     there_since: Option<Instant>,
-    /// Failed tasks seen since the wait began, by slot.
-    failed: BTreeMap<String, BTreeSet<String>>,
-    /// The last failure, in words.
-    last_failure: Option<String>,
-    /// The number of ended tasks when tasks were last looked at, and when that was.
-    looked_at: Option<(u64, Instant)>,
+    /// When its tasks are replaced.
+    policy: RestartPolicy,
+    /// When a task of it last ended by itself, as the daemon says it.
+    ended_at: Option<String>,
+    /// From when on that is long enough ago.
+    settles_at: Option<Instant>,
+    /// The ends of tasks seen since the wait began, by slot.
+    ends: BTreeMap<String, Ends>,
+    /// What stands in the way, and what comes next.
+    trouble: Option<Trouble>,
+    /// What was known of ended tasks when tasks were last looked at, and when that was.
+    looked_at: Option<Look>,
     /// True when nothing of it is left that could start, and all of it ended well.
     finished: bool,
+}
+
+/// The tasks of one slot that have ended.
+#[derive(Debug, Default)]
+struct Ends {
+    /// Those that are still known.
+    seen: BTreeSet<String>,
+    count: usize,
+}
+
+/// What a look at the tasks saw.
+#[derive(Debug)]
+struct Look {
+    ended: u64,
+    ended_at: Option<String>,
+    at: Instant,
+}
+
+/// Something that keeps a service from being there.
+#[derive(Debug)]
+struct Trouble {
+    text: String,
+    /// What happened, without what comes next: the beginning of the text that is worth a line of its own.
+    what: String,
+    /// True for a failure, false for an end with success.
+    failed: bool,
 }
 
 impl Board {
@@ -169,8 +203,11 @@ impl Board {
             status: None,
             heard_at: Instant::now(),
             there_since: None,
-            failed: BTreeMap::new(),
-            last_failure: None,
+            policy: RestartPolicy::default(),
+            ended_at: None,
+            settles_at: None,
+            ends: BTreeMap::new(),
+            trouble: None,
             looked_at: None,
             finished: false,
         };
@@ -185,7 +222,7 @@ impl Board {
     }
 
     /// Takes in what was read.
-    fn hear(&mut self, services: Vec<Service>) {
+    fn hear(&mut self, services: Vec<Service>, clock: Timestamp) {
         let now = Instant::now();
         let mut by_id: BTreeMap<String, Service> = services.into_iter().map(|s| (s.id.clone(), s)).collect();
         for line in &mut self.lines {
@@ -193,13 +230,18 @@ impl Board {
             if line.status.as_ref() != Some(&service.status) {
                 line.heard_at = now;
             }
+            if line.ended_at != service.status.ended_at {
+                line.ended_at.clone_from(&service.status.ended_at);
+                line.settles_at = line.ended_at.as_deref().map(|at| now + still_to_settle(at, clock));
+            }
+            line.policy = service.spec.restart_policy;
             line.there_since = service.status.converged.then(|| line.there_since.unwrap_or(now));
             line.status = Some(service.status);
         }
     }
 
     /// Looks at the tasks of services of which some failed, or of which nothing has been heard for a while.
-    async fn look_closer(&mut self, client: &Client) -> Result<(), Failure> {
+    async fn look_closer(&mut self, client: &Client, clock: Timestamp) -> Result<(), Failure> {
         for line in &mut self.lines {
             if !line.wants_a_look() {
                 continue;
@@ -212,7 +254,7 @@ impl Board {
                 }
                 Err(failure) => return Err(failure),
             };
-            line.look_at(&tasks, self.index)?;
+            line.look_at(&tasks, self.index, clock)?;
         }
         Ok(())
     }
@@ -244,20 +286,23 @@ impl Board {
         rows: usize,
         last: bool,
     ) -> Result<(), Failure> {
-        // What is there already gives way when not all lines fit.
+        // What is there already gives way when not all lines fit; and each has one row then.
         let room = if last { usize::MAX } else { rows.saturating_sub(2).max(1) };
+        let columns = columns.saturating_sub(1);
         let open = self.lines.iter().filter(|l| !l.is_there());
         let done = self.lines.iter().filter(|l| l.is_there());
-        let shown: Vec<&Line> = if self.lines.len() <= room {
-            self.lines.iter().collect()
-        } else {
-            open.chain(done).take(room).collect()
+        let wrapped = |line: &Line| {
+            let tone = line.tone();
+            wrap(&line.text(), columns, 2).into_iter().map(move |row| (tone, row))
         };
+        let mut shown: Vec<(Tone, String)> = self.lines.iter().flat_map(wrapped).collect();
+        if shown.len() > room {
+            let one_row = |line: &Line| (line.tone(), clip(&line.text(), columns));
+            shown = open.chain(done).map(one_row).take(room).collect();
+        }
         let mut text = String::new();
-        for line in &shown {
-            let clipped = clip(&line.text(), columns.saturating_sub(1));
-            let colour = screen.colour;
-            text.push_str(&format!("\u{1b}[2K{}\n", line.tone().paint(&clipped, colour)));
+        for (tone, row) in &shown {
+            text.push_str(&format!("\u{1b}[2K{}\n", tone.paint(row, screen.colour)));
         }
         let up = self.drawn;
         self.drawn = self.drawn.max(shown.len());
@@ -281,21 +326,36 @@ impl Board {
             if line.status.is_none() {
                 continue;
             }
-            let text = line.text();
-            let steadying = line.there_since.is_some() || line.heard_at.elapsed() < STILL;
-            let moving = steadying && !line.is_there();
-            if self.said.get(&i) != Some(&text) && !moving {
-                writeln!(screen.err, "{text}")?;
-                self.said.insert(i, text);
+            let quiet = line.trouble.is_some() || line.heard_at.elapsed() >= STILL;
+            if !line.is_there() && (line.there_since.is_some() || !quiet) {
+                continue;
+            }
+            let key = line.key();
+            let due = self.said.get(&i).is_none_or(|(said, at)| {
+                // A loop that turns fast is told once a second.
+                *said != key && (line.is_there() || line.trouble.is_none() || at.elapsed() >= STEADY)
+            });
+            if due {
+                writeln!(screen.err, "{}", line.text())?;
+                self.said.insert(i, (key, Instant::now()));
             }
         }
         Ok(())
     }
 }
 
+/// How long after now the end of a task at this moment counts. By the daemon's clock, whose difference to ours must not let anybody
+/// wait longer than that.
+fn still_to_settle(at: &str, clock: Timestamp) -> Duration {
+    let Ok(at) = at.parse::<Timestamp>() else { return SETTLED };
+    let age = Duration::try_from(clock.duration_since(at)).unwrap_or(Duration::ZERO);
+    SETTLED.saturating_sub(age)
+}
+
 impl Line {
     fn is_there(&self) -> bool {
-        self.finished || self.there_since.is_some_and(|since| since.elapsed() >= STEADY)
+        let settled = self.settles_at.is_none_or(|at| Instant::now() >= at);
+        self.finished || (settled && self.there_since.is_some_and(|since| since.elapsed() >= STEADY))
     }
 
     fn ended(&self) -> u64 {
@@ -306,12 +366,15 @@ impl Line {
 
     fn wants_a_look(&self) -> bool {
         let Some(status) = &self.status else { return false };
-        if status.converged || self.finished {
+        let news = match &self.looked_at {
+            None => self.ended() > 0 || self.ended_at.is_some(),
+            Some(look) => look.ended != self.ended() || look.ended_at != self.ended_at,
+        };
+        if self.finished || (status.converged && self.ended_at.is_none()) {
             return false;
         }
-        let new_ends = self.ended() > 0 && self.looked_at.is_none_or(|(ended, _)| ended != self.ended());
-        let looked_in_quiet = self.looked_at.is_some_and(|(_, at)| at >= self.heard_at + STEADY);
-        new_ends || (self.is_quiet() && !looked_in_quiet && status.running < status.wanted)
+        let looked_in_quiet = self.looked_at.as_ref().is_some_and(|look| look.at >= self.heard_at + STEADY);
+        news || (self.is_quiet() && !looked_in_quiet && status.running < status.wanted)
     }
 
     /// True when nothing has changed for long enough that nothing is about to: an ended task, for example, is replaced (if
@@ -320,24 +383,27 @@ impl Line {
         self.heard_at.elapsed() >= STEADY
     }
 
-    /// Learns from the tasks what fails. `index` is the state in which the wait began.
-    fn look_at(&mut self, tasks: &[Task], index: u64) -> Result<(), Failure> {
+    /// Learns from the tasks what ended and what comes next. `index` is the state in which the wait began.
+    fn look_at(&mut self, tasks: &[Task], index: u64, clock: Timestamp) -> Result<(), Failure> {
         let quiet = self.is_quiet();
-        self.looked_at = Some((self.ended(), Instant::now()));
-        for task in tasks.iter().filter(|t| t.current && t.version > index) {
-            if matches!(task.state.as_str(), "failed" | "rejected") {
-                self.failed.entry(task.name.clone()).or_default().insert(task.id.clone());
-                self.last_failure = Some(failure_of(task));
-            }
+        self.looked_at =
+            Some(Look { ended: self.ended(), ended_at: self.ended_at.clone(), at: Instant::now() });
+        let ends: Vec<&Task> =
+            tasks.iter().filter(|t| t.current && t.version > index && ended_by_itself(t)).collect();
+        for task in &ends {
+            let slot = self.ends.entry(task.name.clone()).or_default();
+            slot.count += usize::from(slot.seen.insert(task.id.clone()));
         }
-        let last = self.last_failure.clone().unwrap_or_default();
-        if let Some((slot, ids)) = self.failed.iter().find(|(_, ids)| ids.len() >= FAILURES) {
-            return Err(Failure::Refused(format!("{slot} keeps failing ({} times): {last}", ids.len())));
+        for slot in self.ends.values_mut() {
+            slot.seen.retain(|id| tasks.iter().any(|t| t.id == *id));
+        }
+        let newest = ends.iter().max_by_key(|t| (t.since.parse::<Timestamp>().ok(), t.version));
+        if let Some(task) = newest {
+            self.trouble = Some(self.trouble_of(task, tasks, clock));
         }
         let wanted = self.status.as_ref().map_or(0, |s| s.wanted);
-        let live = |t: &&Task| matches!(t.desired.as_str(), "ready" | "running" | "complete") && !is_ended(t);
         let ours: Vec<&Task> = tasks.iter().filter(|t| t.current && t.desired != "remove").collect();
-        if !quiet || wanted == 0 || ours.is_empty() || tasks.iter().any(|t| live(&t)) {
+        if !quiet || wanted == 0 || ours.is_empty() || tasks.iter().any(is_live) {
             return Ok(());
         }
         // Every slot has ended and its policy replaces nothing.
@@ -354,6 +420,53 @@ impl Line {
         }
     }
 
+    /// What the end of a task means, and what comes next in its slot.
+    fn trouble_of(&self, task: &Task, tasks: &[Task], clock: Timestamp) -> Trouble {
+        let failed = task.state != "complete";
+        let how = match (task.state.as_str(), task.exit_code) {
+            ("complete", code) => format!("ended with exit code {}", code.unwrap_or(0)),
+            ("rejected", _) => format!("could not be started: {}", failure_of(task)),
+            (_, Some(code)) => format!("failed with exit code {code}"),
+            _ => format!("failed: {}", failure_of(task)),
+        };
+        let mut text = format!("{} {how}", task.name);
+        match self.ends.get(&task.name).map_or(1, |ends| ends.count) {
+            0 | 1 => {}
+            times => text.push_str(&format!(" ({times} times)")),
+        }
+        let what = text.clone();
+        let next = tasks.iter().find(|t| t.name == task.name && t.id != task.id && is_live(t));
+        let waits = next.filter(|t| t.desired == "ready").and_then(|t| t.start_after.as_deref());
+        let starts = match (next, waits.and_then(|at| time::until(at, clock))) {
+            (_, Some(left)) => Some(left),
+            (None, None) if self.replaces(task) => Some(self.policy.delay.to_string()),
+            _ => None,
+        };
+        match (starts, failed) {
+            (Some(left), true) => text.push_str(&format!("; next start in {left}")),
+            (Some(left), false) => text.push_str(&format!("; replaced in {left}")),
+            (None, _) if next.is_some() => text.push_str("; started again"),
+            _ => {}
+        }
+        match task.state.as_str() {
+            "complete" if self.replaces(task) => {
+                text.push_str(" (any: use --restart-condition none for programs that end)");
+            }
+            "rejected" => text.push_str(&format!("; see: quelea why {}", task.name)),
+            "failed" => text.push_str(&format!("; see: quelea service logs {}", self.name)),
+            _ => {}
+        }
+        Trouble { text, what, failed }
+    }
+
+    fn replaces(&self, task: &Task) -> bool {
+        match self.policy.condition {
+            Condition::None => false,
+            Condition::OnFailure => task.state != "complete",
+            Condition::Any => true,
+        }
+    }
+
     /// Where it stands, in one line.
     fn text(&self) -> String {
         let Some(status) = &self.status else { return format!("{}: ...", self.name) };
@@ -362,6 +475,14 @@ impl Line {
             text.push_str(if self.finished { ", ended with success" } else { ", steady" });
             return text;
         }
+        text.push_str(&self.details());
+        plain(&text)
+    }
+
+    /// What stands in the way, from the comma on.
+    fn details(&self) -> String {
+        let Some(status) = &self.status else { return String::new() };
+        let mut text = String::new();
         if status.updated < status.wanted && status.updated > 0 {
             text.push_str(&format!(", {} of the new revision", status.updated));
         }
@@ -370,21 +491,37 @@ impl Line {
             (None, 0) => {}
             (None, n) => text.push_str(&format!(", {n} waiting")),
         }
-        if let Some(failure) = &self.last_failure {
-            text.push_str(&format!(", last failure: {failure}"));
+        if let Some(trouble) = &self.trouble {
+            text.push_str(&format!(", {}", trouble.text));
         }
-        plain(&text)
+        text
+    }
+
+    /// What must differ for another line to be worth it: while something stands in the way that alone, since the number of
+    /// running tasks goes up and down with it.
+    fn key(&self) -> String {
+        match &self.trouble {
+            Some(trouble) if !self.is_there() => trouble.what.clone(),
+            _ => self.text(),
+        }
     }
 
     fn tone(&self) -> Tone {
-        if self.is_there() {
-            Tone::Good
-        } else if self.last_failure.is_some() {
-            Tone::Bad
-        } else {
-            Tone::Waiting
+        match &self.trouble {
+            _ if self.is_there() => Tone::Good,
+            Some(trouble) if trouble.failed => Tone::Bad,
+            _ => Tone::Waiting,
         }
     }
+}
+
+fn ended_by_itself(task: &Task) -> bool {
+    matches!(task.state.as_str(), "complete" | "failed" | "rejected")
+}
+
+/// True for a task that is wanted and has not ended.
+fn is_live(task: &Task) -> bool {
+    matches!(task.desired.as_str(), "ready" | "running" | "complete") && !is_ended(task)
 }
 
 fn is_ended(task: &Task) -> bool {
@@ -548,12 +685,13 @@ mod tests {
         screen.err_size = Some((30, 24));
         for running in [0, 0, 1] {
             board.lines[0].status = Some(wanted(2, running));
-            board.lines[0].last_failure = Some("exit status 1".into());
+            board.lines[0].trouble = Some(trouble("exit status 1"));
             board.draw(&mut screen, false).unwrap();
         }
         assert_eq!(
             err.text(),
-            "\u{1b}[2Kweb: 0/2 running, last failu…\n\u{1b}[1A\u{1b}[2Kweb: 1/2 running, last failu…\n"
+            "\u{1b}[2Kweb: 0/2 running, exit status\n\u{1b}[2K  1\n\
+             \u{1b}[2A\u{1b}[2Kweb: 1/2 running, exit status\n\u{1b}[2K  1\n"
         );
     }
 
@@ -592,26 +730,114 @@ mod tests {
         assert_eq!(line.text(), "web: 1/3 running, ended with success");
     }
 
+    fn trouble(text: &str) -> Trouble {
+        Trouble { text: text.into(), what: text.into(), failed: true }
+    }
+
+    fn clock() -> Timestamp {
+        "2026-01-31T13:00:00Z".parse().unwrap()
+    }
+
+    fn ended(fields: serde_json::Value) -> Task {
+        let mut whole = serde_json::json!({"desired": "shutdown", "state": "failed", "exit_code": 1});
+        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        task(whole)
+    }
+
     #[test]
-    fn three_failures_of_a_slot_are_too_many() {
-        let mut line = line(wanted(2, 1));
-        let failed = |id: &str, slot: &str, version: u64| {
-            task(
-                serde_json::json!({"id": id, "name": slot, "state": "failed", "exit_code": 7, "version": version, "desired": "shutdown"}),
-            )
+    fn a_crash_loop_says_what_failed_how_often_and_when_it_goes_on() {
+        let next = task(serde_json::json!({
+            "id": "n", "desired": "ready", "state": "ready", "start_after": "2026-01-31T13:00:04.5Z",
+        }));
+        let mut line = line(wanted(1, 0));
+        let said = |line: &mut Line, tasks: &[Task]| {
+            line.look_at(tasks, 10, clock()).unwrap();
+            line.text()
         };
-        let live = task(serde_json::json!({"id": "live"}));
-        // Failures from before the wait, and of other slots, do not count.
-        let mut tasks =
-            vec![live, failed("a", "web.1", 9), failed("b", "web.1", 11), failed("c", "web.2", 11)];
-        line.look_at(&tasks, 10).unwrap();
-        tasks.push(failed("d", "web.1", 12));
-        line.look_at(&tasks, 10).unwrap();
+        // Failures from before the wait do not count.
+        let old = ended(serde_json::json!({"id": "a", "version": 9}));
+        let mut tasks = vec![old, ended(serde_json::json!({"id": "b"})), next];
+        assert_eq!(
+            said(&mut line, &tasks),
+            "web: 0/1 running, web.1 failed with exit code 1; next start in 5s; see: quelea service logs web"
+        );
+        tasks.insert(0, ended(serde_json::json!({"id": "c"})));
         // The history may forget them; we don't.
-        tasks.drain(1..);
-        tasks.push(failed("e", "web.1", 13));
-        let said = line.look_at(&tasks, 10).unwrap_err().to_string();
-        assert_eq!(said, "web.1 keeps failing (3 times): exit code 7");
+        assert!(said(&mut line, &tasks).contains("exit code 1 (2 times); next"), "{}", line.text());
+        tasks[0] = ended(serde_json::json!({"id": "d"}));
+        assert!(said(&mut line, &tasks).contains("exit code 1 (3 times); next"), "{}", line.text());
+        assert_eq!(line.ends["web.1"].seen.len(), 2, "what is forgotten is forgotten here, too");
+        let running = task(serde_json::json!({"id": "n"}));
+        assert!(said(&mut line, &[running]).contains("(3 times)"), "{}", line.text());
+    }
+
+    #[test]
+    fn what_ends_with_success_under_condition_any_is_told_with_the_way_out() {
+        let mut line = line(wanted(1, 0));
+        let done = ended(serde_json::json!({"state": "complete", "exit_code": 0}));
+        line.look_at(&[done.clone(), task(serde_json::json!({"id": "n", "desired": "ready", "state": "pending", "start_after": "2026-01-31T13:00:02Z"}))], 10, clock())
+            .unwrap();
+        assert_eq!(
+            line.text(),
+            "web: 0/1 running, web.1 ended with exit code 0; replaced in 2s (any: use --restart-condition none for programs that end)"
+        );
+        // Before the replacement is made, the policy says when.
+        line.heard_at = Instant::now();
+        line.look_at(&[done], 10, clock()).unwrap();
+        assert!(line.text().contains("; replaced in 5s (any"), "{}", line.text());
+    }
+
+    #[test]
+    fn a_start_that_fails_says_the_drivers_sentence() {
+        let mut line = line(wanted(1, 0));
+        line.heard_at = Instant::now();
+        let rejected = ended(
+            serde_json::json!({"state": "rejected", "exit_code": null, "message": "no such program: nope"}),
+        );
+        line.look_at(&[rejected], 10, clock()).unwrap();
+        assert_eq!(
+            line.text(),
+            "web: 0/1 running, web.1 could not be started: no such program: nope; next start in 5s; see: quelea why web.1"
+        );
+    }
+
+    #[test]
+    fn where_lines_stay_each_change_is_said_once() {
+        let mut board = board();
+        let (mut screen, _, err) = paper();
+        let trouble = |n: usize| Some(trouble(&format!("web.1 failed ({n} times)")));
+        for (n, running) in [(2, 0), (2, 1), (2, 0), (2, 1)] {
+            board.lines[0].status = Some(wanted(1, running));
+            board.lines[0].trouble = trouble(n);
+            board.draw(&mut screen, false).unwrap();
+        }
+        assert_eq!(err.text(), "web: 0/1 running, web.1 failed (2 times)\n");
+        // Fast ones only once a second.
+        board.lines[0].trouble = trouble(3);
+        board.draw(&mut screen, false).unwrap();
+        assert_eq!(err.text().lines().count(), 1);
+        board.said.get_mut(&0).unwrap().1 -= STEADY;
+        board.draw(&mut screen, false).unwrap();
+        assert_eq!(err.text().lines().last(), Some("web: 1/1 running, web.1 failed (3 times)"));
+    }
+
+    #[test]
+    fn nothing_is_steady_shortly_after_a_task_ended() {
+        let service = |ended_at: &str| {
+            let status = serde_json::json!({"wanted": 1, "running": 1, "updated": 1, "waiting": 0, "converged": true,
+                "ended_at": ended_at, "tasks": {}});
+            service(serde_json::json!({"id": "s1", "status": status}))
+        };
+        let there = |ended_at: &str| {
+            let mut board = board();
+            board.hear(vec![service(ended_at)], clock());
+            board.lines[0].there_since = Instant::now().checked_sub(STEADY);
+            board.lines[0].is_there()
+        };
+        assert!(!there("2026-01-31T12:59:56Z"));
+        assert!(there("2026-01-31T12:59:55Z"));
+        // A clock that is ahead does not hold anybody up for longer.
+        assert_eq!(still_to_settle("2026-01-31T19:00:00Z", clock()), SETTLED);
     }
 
     #[test]
@@ -621,16 +847,16 @@ mod tests {
         // While things move, a replacement may still be made.
         let mut moving = line(wanted(1, 0));
         moving.heard_at = Instant::now();
-        moving.look_at(&[ended("failed")], 10).unwrap();
+        moving.look_at(&[ended("failed")], 10, clock()).unwrap();
         let mut line_ok = line(wanted(1, 0));
-        line_ok.look_at(&[ended("complete")], 10).unwrap();
+        line_ok.look_at(&[ended("complete")], 10, clock()).unwrap();
         assert!(line_ok.is_there());
-        let said = line(wanted(1, 0)).look_at(&[ended("failed")], 10).unwrap_err().to_string();
+        let said = line(wanted(1, 0)).look_at(&[ended("failed")], 10, clock()).unwrap_err().to_string();
         assert_eq!(said, "web.1 ended and is not replaced: exit code 1");
         // A replacement that waits for its delay is still to come.
         let mut waiting = line(wanted(1, 0));
         let next = task(serde_json::json!({"id": "n", "desired": "ready", "state": "ready"}));
-        waiting.look_at(&[ended("failed"), next], 10).unwrap();
+        waiting.look_at(&[ended("failed"), next], 10, clock()).unwrap();
         assert!(!waiting.is_there());
     }
 }

@@ -118,6 +118,29 @@ pub fn clip(text: &str, width: usize) -> String {
     cut
 }
 
+/// Breaks a text between words into lines of at most so many characters, all but the first behind so many blanks. A word
+/// that is longer than a line stays whole.
+pub fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut filled = 0usize;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if let Some(last) = lines.last_mut()
+            && (filled == 0 || filled.saturating_add(1 + length) <= width)
+        {
+            if filled > 0 {
+                last.push(' ');
+            }
+            last.push_str(word);
+            filled += usize::from(filled > 0) + length;
+            continue;
+        }
+        lines.push(" ".repeat(indent) + word);
+        filled = indent + length;
+    }
+    lines
+}
+
 /// An id as docker shows it: the first twelve characters, unless all are wanted.
 pub fn short(id: &str, whole: bool) -> &str {
     if whole { id } else { id.get(..12).unwrap_or(id) }
@@ -169,6 +192,11 @@ pub mod tests {
         assert_eq!(clip("abcdef", 6), "abcdef");
         assert_eq!(clip("abcdef", 5), "abcd…");
         assert_eq!(clip("äöüß", 3), "äö…");
+        assert_eq!(wrap("one two three", 7, 2), ["one two", "  three"]);
+        assert_eq!(wrap("one two three", 8, 2), ["one two", "  three"]);
+        assert_eq!(wrap("unbreakable x", 4, 1), ["unbreakable", " x"]);
+        assert_eq!(wrap("one two", usize::MAX, 2), ["one two"]);
+        assert_eq!(wrap("", 4, 2), [""]);
         assert_eq!(plain("a\u{1b}[31mb\nc"), "a [31mb c");
         assert_eq!(short("abcdefghijklmnop", false), "abcdefghijkl");
         assert_eq!(short("abc", false), "abc");

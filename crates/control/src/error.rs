@@ -15,7 +15,7 @@ pub enum Kind {
     Node,
     /// A stack.
     Stack,
-    /// A task, a service or a node: what `why` can explain.
+    /// A task, a service, a node or a stack: what `why` can explain.
     Anything,
 }
 
@@ -27,7 +27,7 @@ impl Kind {
             Self::Service => "service",
             Self::Node => "node",
             Self::Stack => "stack",
-            Self::Anything => "task, service or node",
+            Self::Anything => "task, service, node or stack",
         }
     }
 }

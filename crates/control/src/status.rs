@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Availability, Mode, Node, Service, TaskState, Unplaced};
+use model::{Availability, Mode, Node, Rule, Service, TaskState, Time, Unplaced};
 use store::Tables;
 
 /// How a service is.
@@ -18,6 +18,9 @@ pub struct ServiceStatus {
     pub waiting: u32,
     /// Exactly the wanted tasks run, all of the current revision, and no other is still to end.
     pub converged: bool,
+    /// When a task of it last ended by itself, or took the place of one that had, as far as decisions about it are kept: a
+    /// service that has just lost a task is not steady, even if everything runs at the moment.
+    pub ended_at: Option<Time>,
 }
 
 /// How a service is. Costs no look at its tasks, but one at each node for a global service.
@@ -37,8 +40,15 @@ pub fn service_status(tables: &Tables, service: &Service) -> ServiceStatus {
         running,
         updated,
         waiting: used.by_state(TaskState::New) + used.by_state(TaskState::Pending),
+        ended_at: ended_at(tables, service),
         converged: running == wanted && alive == running && updated == running && used.filled() == wanted,
     }
+}
+
+/// The newest decision that follows the end of a task. There are few decisions, whatever the number of tasks.
+fn ended_at(tables: &Tables, service: &Service) -> Option<Time> {
+    let follows = |rule| matches!(rule, Rule::Replace | Rule::NotReplaced | Rule::StartDelayed);
+    tables.decisions(service.id).filter(|d| follows(d.rule)).map(|d| d.at).max()
 }
 
 /// How many nodes shall have a task of a global service: those that are neither down nor drained and meet its constraints;

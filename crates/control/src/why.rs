@@ -1,25 +1,24 @@
-//! Why a task, a service or a node is as it is: facts in sentences, beside the decisions, refusals and verdicts they
+//! Why a task, a service, a node or a stack is as it is: facts in sentences, beside the decisions, refusals and verdicts they
 //! come from.
 //!
 //! The facts are read off one snapshot; only the verdicts are computed anew, by the scheduler. The sentence that matters most
 //! comes first.
 
+mod node;
+mod remedy;
+mod service;
+mod stack;
+mod task;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Availability, Condition, Decision, Desired, Id, Node, NodeId, NodeState, Rule, Service, ServiceId, Slot,
-    Span, Task, TaskId, TaskState, Time, Unplaced, Verdict, format_bytes, format_cpus,
+    Decision, Id, Job, Node, NodeId, Service, ServiceId, Span, Task, TaskId, Time, Unplaced, Verdict,
 };
 use store::Tables;
 
-use crate::status::service_status;
-use crate::{Cluster, Kind, RequestError, find, nodes, services, tasks};
-
-/// Failed tasks that the explanation of a service lists.
-const FAILED_SHOWN: usize = 10;
-/// Tasks that the explanation of a node lists.
-const HELD_SHOWN: usize = 100;
+use crate::{Cluster, Kind, RequestError, find, nodes, services, stacks, tasks};
 
 /// What is to be explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +29,8 @@ pub enum Subject {
     Service(Arc<Service>),
     /// A node.
     Node(Arc<Node>),
+    /// A stack.
+    Stack(Arc<Job>),
 }
 
 /// Tasks that wait for a node for the same reason.
@@ -54,12 +55,12 @@ pub struct Why {
     pub verdicts: Vec<Verdict>,
     /// The last decisions about it, oldest first.
     pub decisions: Vec<Decision>,
-    /// Of a task: the others of its slot, newest first; of a service: those that failed, newest first; of a node: those
-    /// that hold a place there.
+    /// Of a task: the others of its slot, newest first; of a service or a stack: those that failed, newest first; of a
+    /// node: those that hold a place there, by service and slot.
     pub tasks: Vec<Arc<Task>>,
 }
 
-/// What a reference means, among services, tasks and nodes in this order; by id or name before by the beginning of an id.
+/// What a reference means, among services, tasks, nodes and stacks in this order; by id or name before by the beginning of an id.
 ///
 /// # Errors
 /// Nothing of this kind fits, or more than one thing does.
@@ -68,7 +69,8 @@ pub fn resolve(tables: &Tables, reference: &str, kind: Kind, me: NodeId) -> Resu
         Kind::Service => return services::find(tables, reference).cloned().map(Subject::Service),
         Kind::Task => return tasks::find(tables, reference, me).cloned().map(Subject::Task),
         Kind::Node => return nodes::find(tables, reference, me).cloned().map(Subject::Node),
-        Kind::Stack | Kind::Anything => {}
+        Kind::Stack => return stacks::find(tables, reference).cloned().map(Subject::Stack),
+        Kind::Anything => {}
     }
     find::not_empty(Kind::Anything, reference)?;
     let whole: Option<Id> = reference.parse().ok();
@@ -78,6 +80,7 @@ pub fn resolve(tables: &Tables, reference: &str, kind: Kind, me: NodeId) -> Resu
         services::find(tables, reference).cloned().map(Subject::Service),
         tasks::find(tables, reference, me).cloned().map(Subject::Task),
         nodes::find(tables, reference, me).cloned().map(Subject::Node),
+        stacks::find(tables, reference).cloned().map(Subject::Stack),
     ];
     for result in found {
         match result {
@@ -104,6 +107,7 @@ impl Subject {
             Self::Node(node) => {
                 reference == "self" || node.description.hostname.eq_ignore_ascii_case(reference)
             }
+            Self::Stack(stack) => stack.name.eq_ignore_ascii_case(reference),
             // No id has a dot.
             Self::Task(_) => reference.contains('.'),
         }
@@ -114,26 +118,37 @@ impl Subject {
             Self::Task(task) => format!("task {} ({})", tasks::name(tables, task), task.id),
             Self::Service(service) => format!("service {} ({})", service.name, service.id),
             Self::Node(node) => format!("node {} ({})", node.description.hostname, node.id),
+            Self::Stack(stack) => format!("stack {} ({})", stack.name, stack.id),
         }
     }
 }
 
 /// Explains what was found.
 pub fn explain(cluster: &dyn Cluster, tables: &Tables, subject: &Subject) -> Why {
-    let ask = Asked { tables, now: cluster.now() };
+    let ask = Asked { cluster, tables, now: cluster.now() };
     let mut why = match subject {
         Subject::Task(task) => ask.task(task),
         Subject::Service(service) => ask.service(service),
         Subject::Node(node) => ask.node(node),
+        Subject::Stack(stack) => ask.stack(stack),
     };
     if let Some(first) = why.waiting.first() {
         why.verdicts = cluster.verdicts(first.first);
+        // It follows what it would mend.
+        let at = why.facts.iter().position(|fact| fact.contains(WAITS)).map_or(why.facts.len(), |at| at + 1);
+        let name = tables.task(first.first).map_or_else(|| "it".into(), |task| tasks::name(tables, task));
+        let remedy = remedy::smallest(&name, &why.verdicts);
+        remedy.into_iter().for_each(|fact| why.facts.insert(at, fact));
     }
     why
 }
 
+/// In every fact about tasks that have no node.
+const WAITS: &str = " for a node: ";
+
 /// One snapshot at one moment, being asked.
 struct Asked<'a> {
+    cluster: &'a dyn Cluster,
     tables: &'a Tables,
     now: Time,
 }
@@ -155,10 +170,14 @@ impl Asked<'_> {
         }
     }
 
-    /// `in 3s`, rounded up to whole seconds.
+    /// `in 3s (at 13:00:05 UTC)`, rounded up to whole seconds.
     fn until(&self, at: Time) -> String {
-        let seconds = (at.since(self.now).0 + 999_999_999) / 1_000_000_000;
-        if seconds <= 0 { "now".into() } else { format!("in {}", Span::from_secs(seconds)) }
+        let seconds = (at.since(self.now).0.saturating_add(999_999_999)) / 1_000_000_000;
+        if seconds <= 0 {
+            "now".into()
+        } else {
+            format!("in {} (at {})", Span::from_secs(seconds), clock(at))
+        }
     }
 
     fn hostname(&self, node: NodeId) -> String {
@@ -187,234 +206,10 @@ impl Asked<'_> {
     }
 }
 
-// ---- services
-
-impl Asked<'_> {
-    fn service(&self, service: &Service) -> Why {
-        let status = service_status(self.tables, service);
-        let all = || self.tables.tasks_of_service(service.id);
-        let waiting = self.waiting(all());
-        let mut failed: Vec<Arc<Task>> =
-            all().filter(|t| t.status.state >= TaskState::Failed).cloned().collect();
-        failed.sort_by_key(|t| std::cmp::Reverse((t.status.applied_at, t.id)));
-        failed.truncate(FAILED_SHOWN);
-
-        let mut facts = vec![match (status.converged, status.wanted) {
-            (true, 0) => format!("service {} wants no tasks and has none", service.name),
-            (true, n) => format!("service {} runs as asked: {}", service.name, tasks_word(n)),
-            (false, n) => {
-                format!("service {} wants {} and runs {}", service.name, tasks_word(n), status.running)
-            }
-        }];
-        facts.extend(waiting.iter().map(|group| self.waiting_fact(group)));
-        if service.mode.is_global() && status.wanted == 0 {
-            facts.push("no node complies with it: none is ready and active and meets its constraints".into());
-        }
-        let filled = self.tables.service_use(service.id).filled();
-        if status.updated < filled && filled > 0 {
-            facts.push(format!(
-                "an update is under way: {} of {filled} have the current revision",
-                status.updated
-            ));
-        }
-        facts.extend(self.delayed_fact(service));
-        facts.extend(self.given_up_fact(service));
-        if let Some(last) = failed.first() {
-            facts.push(format!("the last failure: {}", self.end_of(last)));
-        }
-        Why {
-            facts,
-            waiting,
-            decisions: self.decisions(service.id, |_| true),
-            tasks: failed,
-            ..Why::default()
-        }
-    }
-
-    fn waiting_fact(&self, group: &Waiting) -> String {
-        let verb = if group.count == 1 { "waits" } else { "wait" };
-        match &group.unplaced {
-            Some(unplaced) => format!("{} {verb} for a node: {unplaced}", tasks_word(group.count)),
-            None => {
-                format!(
-                    "{} {verb} for a node: the scheduler has not looked at it yet",
-                    tasks_word(group.count)
-                )
-            }
-        }
-    }
-
-    /// The replacement that starts next, when one waits for its delay.
-    fn delayed_fact(&self, service: &Service) -> Option<String> {
-        let delayed = self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot());
-        let (at, task) = delayed.filter_map(|t| t.start_after.map(|at| (at, t))).min_by_key(|(at, _)| *at)?;
-        (task.desired == Desired::Ready)
-            .then(|| format!("task {} starts {}", tasks::name(self.tables, task), self.until(at)))
-    }
-
-    /// Slots that stay empty because the restart policy says so, when there are any.
-    fn given_up_fact(&self, service: &Service) -> Option<String> {
-        let last = self.tables.decisions(service.id).filter(|d| d.rule == Rule::NotReplaced).last()?;
-        let status = service_status(self.tables, service);
-        let filled = self.tables.service_use(service.id).filled();
-        (filled < status.wanted).then(|| format!("a task was not replaced: {}", last.text))
-    }
-}
-
-// ---- tasks
-
-impl Asked<'_> {
-    fn task(&self, task: &Task) -> Why {
-        let mut others: Vec<Arc<Task>> =
-            self.tables.tasks_of_slot(task.service, task.slot).filter(|t| t.id != task.id).cloned().collect();
-        others.reverse();
-        let waiting = self.waiting(self.tables.task(task.id).into_iter());
-        let mut facts = vec![self.state_fact(task)];
-        facts.extend(self.wish_fact(task));
-        if task.fills_slot()
-            && let Some(before) = others.iter().find(|t| t.created < task.created)
-        {
-            facts.push(format!("before it, {}", self.end_of(before)));
-        }
-        if let Some(after) = others.iter().find(|t| t.created > task.created) {
-            facts.push(format!("task {} took its place", after.id));
-        } else if task.status.state.is_ended() && self.tables.service(task.service).is_some() {
-            facts.extend(self.not_replaced_fact(task));
-        }
-        if self.tables.service(task.service).is_none() {
-            facts.push("its service was removed".into());
-        }
-        let about = |d: &Decision| d.task == Some(task.id);
-        Why {
-            facts,
-            waiting,
-            decisions: self.decisions(task.service, about),
-            tasks: others,
-            ..Why::default()
-        }
-    }
-
-    fn state_fact(&self, task: &Task) -> String {
-        let name = tasks::name(self.tables, task);
-        let since = self.lasting(task.status.at);
-        let place = task.node.map_or_else(String::new, |n| format!(" on {}", self.hostname(n)));
-        if task.status.state.is_ended() {
-            return self.end_of(task);
-        }
-        match (&task.unplaced, task.waits_for_node()) {
-            (Some(unplaced), true) => format!("task {name} waits for a node: {unplaced}"),
-            (None, true) => format!("task {name} waits for a node: the scheduler has not looked at it yet"),
-            _ => {
-                let more = task.status.message.as_ref().map_or_else(String::new, |m| format!(": {m}"));
-                format!("task {name} is {}{place} {since}{more}", task.status.state)
-            }
-        }
-    }
-
-    /// How a task ended, in words.
-    fn end_of(&self, task: &Task) -> String {
-        let name = format!("task {} ({})", tasks::name(self.tables, task), task.id);
-        let how = match task.status.state {
-            TaskState::Complete => "ended with success",
-            TaskState::Shutdown => "was shut down",
-            TaskState::Rejected => "could not be started",
-            TaskState::Orphaned => "was given up",
-            TaskState::Failed => "failed",
-            other => return format!("{name} is {other}"),
-        };
-        let mut text = format!("{name} {how} {}", self.ago(task.status.at));
-        if let Some(node) = task.node {
-            text.push_str(&format!(" on {}", self.hostname(node)));
-        }
-        if let Some(code) = task.exit_code().filter(|c| *c != 0) {
-            text.push_str(&format!(" with exit code {code}"));
-        }
-        if let Some(message) = &task.status.message {
-            text.push_str(&format!(": {message}"));
-        }
-        text
-    }
-
-    fn wish_fact(&self, task: &Task) -> Option<String> {
-        if task.status.state.is_ended() {
-            return None;
-        }
-        match (task.desired, task.start_after) {
-            (Desired::Ready, Some(at)) => Some(format!("it is to start {}", self.until(at))),
-            (Desired::Shutdown, _) => Some("it was told to end".into()),
-            (Desired::Remove, _) => Some("it was told to end and will be forgotten".into()),
-            _ => None,
-        }
-    }
-
-    /// Why nothing took the place of a task that ended.
-    fn not_replaced_fact(&self, task: &Task) -> Option<String> {
-        let service = self.tables.service(task.service)?;
-        if let (Slot::Number(n), model::Mode::Replicated { replicas }) = (task.slot, service.mode)
-            && n >= replicas
-        {
-            return Some(format!("nothing took its place: the service wants {}", tasks_word(replicas)));
-        }
-        let decided = self.tables.decisions(task.service).filter(|d| d.task == Some(task.id));
-        if let Some(decision) = decided.filter(|d| d.rule == Rule::NotReplaced).last() {
-            return Some(format!("nothing took its place: {}", decision.text));
-        }
-        let policy = self.tables.revision(task.revision)?.task.replace;
-        match policy.condition {
-            Condition::None => Some("nothing takes its place: its restart condition is none".into()),
-            Condition::OnFailure if task.status.state == TaskState::Complete => Some(
-                "nothing takes its place: it ended with success, and its restart condition is on-failure"
-                    .into(),
-            ),
-            _ => None,
-        }
-    }
-}
-
-// ---- nodes
-
-impl Asked<'_> {
-    fn node(&self, node: &Node) -> Why {
-        let name = &node.description.hostname;
-        let used = self.tables.node_use(node.id);
-        let more = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
-        let mut facts = vec![match (node.status.state, node.availability) {
-            (NodeState::Ready, Availability::Active) => format!("node {name} is ready and takes new tasks"),
-            (NodeState::Ready, Availability::Pause) => {
-                format!("node {name} is paused: it keeps its tasks and takes no new ones")
-            }
-            (NodeState::Ready, Availability::Drain) => {
-                format!("node {name} is drained: its tasks go elsewhere and it takes no new ones")
-            }
-            (state, _) => format!(
-                "node {name} takes no new tasks: it is {} {}{}",
-                state.as_str(),
-                self.lasting(node.status.since),
-                more(&node.status.message)
-            ),
-        }];
-        if node.status.state != NodeState::Ready && node.availability != Availability::Active {
-            facts.push(format!("its availability is {}", node.availability.as_str()));
-        }
-        let (offer, held) = (&node.description.resources, used.reserved());
-        facts.push(format!(
-            "{} {} place on it, with {} of {} CPUs and {} of {} memory set aside",
-            tasks_word(used.active()),
-            if used.active() == 1 { "has a" } else { "have a" },
-            format_cpus(held.nano_cpus),
-            format_cpus(offer.nano_cpus),
-            format_bytes(held.memory),
-            format_bytes(offer.memory)
-        ));
-        for driver in &node.description.drivers {
-            if !driver.healthy {
-                facts.push(format!("its driver {} cannot run anything now", driver.name));
-            }
-            facts.extend(driver.notes.iter().map(|note| format!("driver {}: {note}", driver.name)));
-        }
-        let held = self.tables.tasks_of_node(node.id).filter(|t| t.holds_reservation());
-        Why { facts, tasks: held.take(HELD_SHOWN).cloned().collect(), ..Why::default() }
-    }
+/// The time of day: `13:00:05 UTC`.
+fn clock(at: Time) -> String {
+    let second = at.0.div_euclid(1_000_000_000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
 }
 
 fn tasks_word(n: u32) -> String {

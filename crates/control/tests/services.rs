@@ -216,7 +216,8 @@ fn status_counts_what_runs_and_what_waits() {
         cluster.assign(t, here);
         cluster.report(t, TaskState::Running, None);
     }
-    let all = ServiceStatus { wanted: 2, running: 2, updated: 2, waiting: 0, converged: true };
+    let all =
+        ServiceStatus { wanted: 2, running: 2, updated: 2, waiting: 0, converged: true, ended_at: None };
     assert_eq!(status(), all);
     run(services::update(&cluster, "web", None, command(spec("web", 2), &["true"]))).unwrap();
     assert_eq!(status(), ServiceStatus { updated: 0, converged: false, ..all });

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use common::{START, cluster, create, global, run, spec};
 use control::nodes::{self, NodeChange};
 use control::why::{self, Subject};
-use control::{Cluster, Kind, RequestError, services, tasks};
+use control::{Cluster, Kind, RequestError, service_status, services, stacks, tasks};
 use model::{
-    Availability, Desired, FilterKind, Labels, NodeId, Refusal, Rule, Slot, Span, TaskId, TaskState,
-    Unplaced, Verdict,
+    Availability, Desired, FilterKind, Labels, Lack, NamespaceId, NodeId, Refusal, Rule, Slot, Span, TaskId,
+    TaskState, Unplaced, Verdict,
 };
 use store::{Change, ChangeSet};
 
@@ -43,10 +43,12 @@ fn a_service_that_waits_says_why() {
         tasks: waiting[1..].to_vec(),
         unplaced: Some(unplaced),
     }]));
+    let lack = Lack { filter: FilterKind::Constraint, text: "the label zone=east".into(), cost: 2 };
     let verdict = Verdict {
         node: here,
         hostname: "here".into(),
         refusal: Some((FilterKind::Constraint, "no label zone".into())),
+        lacks: vec![lack],
     };
     cluster.set_verdicts(vec![verdict.clone()]);
     let tables = cluster.snapshot();
@@ -56,7 +58,16 @@ fn a_service_that_waits_says_why() {
     assert_eq!(counts, [(2, waiting[1], true), (1, waiting[0], false)]);
     assert_eq!(why.verdicts, [verdict]);
     assert_eq!(why.facts[1], format!("2 tasks wait for a node: no suitable node ({text})"));
-    assert_eq!(facts(&cluster, "web.2"), [format!("task web.2 waits for a node: no suitable node ({text})")]);
+    let remedy = "the smallest change that would place web.2: the label zone=east on node here";
+    assert_eq!(why.facts[2], remedy);
+    assert_eq!(
+        facts(&cluster, "web.2"),
+        [
+            format!("task web.2 waits for a node: no suitable node ({text})"),
+            remedy.to_owned(),
+            "it was made just now because the service wants 3 tasks, and nothing filled slot 2".to_owned(),
+        ]
+    );
 }
 
 #[test]
@@ -68,7 +79,16 @@ fn a_task_that_failed_says_how_and_what_came_after() {
     cluster.assign(first, here);
     cluster.report(first, TaskState::Running, None);
     cluster.set_now(START + Span::from_secs(5));
-    assert_eq!(facts(&cluster, "web.1"), ["task web.1 is running on here for 5s"]);
+    let placed = "why here: of the nodes that pass every filter, the one with the fewest tasks of the service is chosen, \
+                  then the one with the fewest tasks in all";
+    assert_eq!(
+        facts(&cluster, "web.1"),
+        [
+            "task web.1 is running on here for 5s",
+            "it was made 5s ago because the service wants 1 task, and nothing filled slot 1",
+            placed,
+        ]
+    );
     cluster.report(first, TaskState::Failed, Some("exit status 3"));
     let second = TaskId(cluster.new_id());
     cluster.apply(ChangeSet::of(vec![Change::CreateTask {
@@ -86,21 +106,33 @@ fn a_task_that_failed_says_how_and_what_came_after() {
         task: Some(first),
         text: "it failed".into(),
     }]));
+    let ended_at = service_status(&cluster.snapshot(), &common::service(&cluster, id)).ended_at;
+    assert_eq!(
+        ended_at,
+        Some(START + Span::from_secs(5)),
+        "a service that has just lost a task is not steady"
+    );
     cluster.assign(second, here);
     cluster.report(second, TaskState::Ready, None);
     cluster.set_now(START + Span::from_secs(8));
     let ended = format!("task web.1 ({first}) failed 3s ago on here: exit status 3");
-    assert_eq!(facts(&cluster, &first.to_string()), [ended.clone(), format!("task {second} took its place")]);
+    // The story begins at 08:00.
+    let starts = "in 2s (at 08:00:10 UTC)";
+    let said = facts(&cluster, &first.to_string());
+    assert_eq!(said[0], ended);
+    let heir = format!("task {second} took its place (restart condition any) and is to start {starts}");
+    assert_eq!(said.last(), Some(&heir));
     assert_eq!(
         facts(&cluster, "web.1"),
         [
             "task web.1 is ready on here for 3s".to_owned(),
-            "it is to start in 2s".to_owned(),
-            format!("before it, {ended}")
+            format!("it is to start {starts}"),
+            format!("it replaces another: before it, {ended}"),
+            placed.to_owned(),
         ]
     );
     let service = facts(&cluster, "web");
-    assert_eq!(service[1], "task web.1 starts in 2s");
+    assert_eq!(service[1], format!("task web.1 starts {starts}"));
     assert_eq!(service[2], format!("the last failure: {ended}"));
     let tables = cluster.snapshot();
     let subject = why::resolve(&tables, &first.to_string(), Kind::Anything, NOBODY).unwrap();
@@ -119,19 +151,18 @@ fn an_end_that_stays_an_end_says_which_rule_kept_it() {
     let first = cluster.add_task(id, Slot::Number(0));
     cluster.assign(first, here);
     cluster.report(first, TaskState::Complete, None);
-    let said = facts(&cluster, "once.1");
-    assert!(said[1].contains("its restart condition is on-failure"), "{said:?}");
+    let last = |of: &str| facts(&cluster, of).pop().expect("a fact");
+    assert!(last("once.1").contains("its restart condition is on-failure"), "{}", last("once.1"));
     cluster.apply(ChangeSet::of(vec![Change::Decide {
         service: id,
         rule: Rule::NotReplaced,
         task: Some(first),
         text: "3 attempts are used up".into(),
     }]));
-    assert_eq!(facts(&cluster, "once.1")[1], "nothing took its place: 3 attempts are used up");
+    assert_eq!(last("once.1"), "nothing took its place: 3 attempts are used up");
     assert!(facts(&cluster, "once").contains(&"a task was not replaced: 3 attempts are used up".to_owned()));
     run(services::remove(&cluster, "once", None)).unwrap();
-    let said = facts(&cluster, &first.to_string());
-    assert_eq!(said[1], "its service was removed");
+    assert_eq!(last(&first.to_string()), "its service was removed");
 }
 
 #[test]
@@ -209,12 +240,13 @@ fn one_reference_means_one_thing() {
         Subject::Service(s) => format!("service {}", s.id),
         Subject::Node(n) => format!("node {}", n.id),
         Subject::Task(t) => format!("task {}", t.id),
+        Subject::Stack(s) => format!("stack {}", s.id),
     };
     assert_eq!(kind_of("web", Kind::Anything), format!("service {web}"));
     assert_eq!(kind_of("web", Kind::Node), format!("node {here}"));
     assert_eq!(kind_of(&here.to_string(), Kind::Anything), format!("node {here}"));
     let none = why::resolve(&tables, "nope", Kind::Anything, NOBODY).unwrap_err();
-    assert!(none.to_string().starts_with("there is no task, service or node \"nope\""), "{none}");
+    assert!(none.to_string().starts_with("there is no task, service, node or stack \"nope\""), "{none}");
     // Services until one has an id that begins as the node's does.
     let first = here.to_string()[..1].to_owned();
     let begins = |n| create(&cluster, spec(&format!("s{n}"), 1)).to_string().starts_with(&first);
@@ -223,4 +255,209 @@ fn one_reference_means_one_thing() {
     let error = why::resolve(&tables, &first, Kind::Anything, NOBODY).unwrap_err();
     assert!(matches!(error, RequestError::Ambiguous { .. }), "{error}");
     assert!(why::resolve(&tables, &here.to_string()[..20], Kind::Anything, NOBODY).is_ok());
+}
+
+#[test]
+fn tasks_of_a_group_are_explained_by_the_decisions_at_their_indexes() {
+    let cluster = cluster();
+    let (a, b) = (cluster.add_node("a"), cluster.add_node("b"));
+    let id = create(&cluster, spec("web", 3));
+    let revision = common::service(&cluster, id).revision;
+    let decide = |rule, text: &str| Change::Decide { service: id, rule, task: None, text: text.into() };
+    let tasks: Vec<TaskId> = (0..3).map(|_| TaskId(cluster.new_id())).collect();
+    let made = tasks.iter().zip(0..).map(|(task, n)| Change::CreateTask {
+        id: *task,
+        service: id,
+        slot: Slot::Number(n),
+        revision,
+        node: None,
+        desired: Desired::Running,
+        start_after: None,
+    });
+    let scaled = decide(Rule::ScaleUp, "3 tasks created: replicas 3, filled 0");
+    cluster.apply(ChangeSet::of(made.chain([scaled]).collect()));
+    let assigned = tasks.iter().zip([a, b, a]);
+    let assigned =
+        assigned.map(|(task, node)| Change::AssignTask { task: *task, node, ports: Box::default() });
+    let placed = decide(Rule::Placed, "3 tasks placed on 2 nodes, fewest tasks of the service first");
+    cluster.apply(ChangeSet::of(assigned.chain([placed]).collect()));
+    // What came later is about others.
+    cluster.apply(ChangeSet::of(vec![decide(Rule::Placed, "7 tasks placed on 2 nodes")]));
+    let takes =
+        |node, hostname: &str| Verdict { node, hostname: hostname.into(), refusal: None, lacks: vec![] };
+    cluster.set_verdicts(vec![takes(a, "a"), takes(b, "b")]);
+    cluster.report(tasks[1], TaskState::Running, None);
+    cluster.set_now(START + Span::from_secs(60));
+
+    let tables = cluster.snapshot();
+    let subject = why::resolve(&tables, "web.2", Kind::Anything, NOBODY).unwrap();
+    let why = why::explain(&cluster, &tables, &subject);
+    assert_eq!(
+        why.facts,
+        [
+            "task web.2 is running on b for 1m0s",
+            "it was made 1m0s ago because the service wants 3 tasks, and nothing filled slot 2; scale-up 1m0s ago: \
+             3 tasks created: replicas 3, filled 0",
+            "why b: 3 tasks placed on 2 nodes, fewest tasks of the service first; 2 of 2 nodes would take it now",
+        ]
+    );
+    assert_eq!(why.decisions.iter().map(|d| d.rule).collect::<Vec<_>>(), [Rule::ScaleUp, Rule::Placed]);
+}
+
+#[test]
+fn a_task_says_which_update_or_lost_node_made_it() {
+    let cluster = cluster();
+    let here = cluster.add_node("here");
+    let id = create(&cluster, spec("web", 2));
+    let old = cluster.add_task(id, Slot::Number(0));
+    let lost = cluster.add_task(id, Slot::Number(1));
+    cluster.assign(old, here);
+    cluster.assign(lost, here);
+    cluster.apply(ChangeSet::of(vec![Change::DirectTask { task: lost, desired: Desired::Shutdown }]));
+    cluster.add_task(id, Slot::Number(1));
+    let said = facts(&cluster, "web.2");
+    assert!(said[1].starts_with("it replaces one that had to leave its node: before it, "), "{said:?}");
+    let given_up = Change::Decide {
+        service: id,
+        rule: Rule::NodeLost,
+        task: None,
+        text: "1 task given up: node here is drained".into(),
+    };
+    // The same index, as when one plan does both.
+    let third = TaskId(cluster.new_id());
+    let revision = common::service(&cluster, id).revision;
+    let fresh = cluster.snapshot().tasks_of_slot(id, Slot::Number(1)).last().expect("there").id;
+    cluster.apply(ChangeSet::of(vec![
+        Change::DirectTask { task: fresh, desired: Desired::Shutdown },
+        Change::CreateTask {
+            id: third,
+            service: id,
+            slot: Slot::Number(1),
+            revision,
+            node: None,
+            desired: Desired::Running,
+            start_after: None,
+        },
+        given_up,
+    ]));
+    let said = facts(&cluster, &third.to_string());
+    assert!(said[1].contains("had to leave its node (1 task given up: node here is drained)"), "{said:?}");
+
+    run(services::update(&cluster, "web", None, common::command(spec("web", 2), &["other"]))).unwrap();
+    cluster.apply(ChangeSet::of(vec![Change::DirectTask { task: old, desired: Desired::Shutdown }]));
+    cluster.add_task(id, Slot::Number(0));
+    let said = facts(&cluster, "web.1");
+    assert!(said[1].starts_with("it was made because of the update to revision 2: before it, "), "{said:?}");
+    assert!(said[1].ends_with("of revision 1"), "{said:?}");
+}
+
+#[test]
+fn attempts_that_are_used_up_and_what_is_about_to_happen() {
+    let cluster = cluster();
+    let here = cluster.add_node("here");
+    let mut bad = spec("bad", 1);
+    bad.task.replace.max_attempts = 3;
+    bad.task.replace.window = Span::from_secs(60);
+    let id = create(&cluster, bad);
+    let first = cluster.add_task(id, Slot::Number(0));
+    cluster.assign(first, here);
+    cluster.report(first, TaskState::Failed, None);
+    let last = || facts(&cluster, "bad.1").pop().expect("a fact");
+    assert_eq!(
+        last(),
+        "its place is about to be taken: its restart condition is any, and the next one starts in 5s (at 08:00:05 UTC)"
+    );
+    cluster.apply(ChangeSet::of(vec![Change::DirectTask { task: first, desired: Desired::Complete }]));
+    assert_eq!(last(), "nothing takes its place: its 3 restart attempts within 1m0s are used up");
+}
+
+#[test]
+fn the_smallest_change_is_found_among_all_nodes() {
+    let cluster = cluster();
+    let nodes = ["a", "b", "c"].map(|name| (cluster.add_node(name), name));
+    let id = create(&cluster, spec("web", 1));
+    cluster.add_task(id, Slot::Number(0));
+    let lack = |text: &str, cost| Lack { filter: FilterKind::Resources, text: text.into(), cost };
+    let said = |lacks: [Vec<Lack>; 3]| {
+        let verdicts = nodes.iter().zip(lacks).map(|((node, name), lacks)| Verdict {
+            node: *node,
+            hostname: (*name).into(),
+            refusal: (!lacks.is_empty()).then(|| (FilterKind::Resources, "no".into())),
+            lacks,
+        });
+        cluster.set_verdicts(verdicts.collect());
+        facts(&cluster, "web")[2].clone()
+    };
+    let (cpu, less, label) = (lack("1 CPU more", 600), lack("0.5 CPU more", 350), lack("the label z=e", 2));
+    assert_eq!(
+        said([vec![cpu.clone()], vec![less.clone()], vec![less.clone(), label.clone()]]),
+        "the smallest change that would place web.1: 0.5 CPU more on node b"
+    );
+    assert_eq!(
+        said([vec![cpu.clone()], vec![label.clone()], vec![label.clone()]]),
+        "the smallest change that would place web.1: the label z=e on any of the nodes b, c".replace(
+            "b, c",
+            &{
+                let mut names = [nodes[1], nodes[2]];
+                names.sort();
+                format!("{}, {}", names[0].1, names[1].1)
+            }
+        )
+    );
+    let other = lack("node.hostname==x", Lack::ANOTHER_NODE);
+    assert_eq!(
+        said([vec![other.clone()], vec![other.clone()], vec![other]]),
+        "no change to these nodes is enough; web.1 needs one with node.hostname==x"
+    );
+    assert_eq!(
+        said([vec![], vec![label], vec![cpu]]),
+        "node a would take web.1 now: it is about to be placed"
+    );
+}
+
+#[test]
+fn a_node_lists_its_tasks_by_service_and_slot() {
+    let cluster = cluster();
+    let here = cluster.add_node("here");
+    let (web, api) = (create(&cluster, spec("web", 11)), create(&cluster, spec("api", 2)));
+    for (service, slot) in [(web, 10), (web, 1), (api, 1), (web, 0), (api, 0)] {
+        let task = cluster.add_task(service, Slot::Number(slot));
+        cluster.assign(task, here);
+    }
+    let tables = cluster.snapshot();
+    let subject = why::resolve(&tables, "here", Kind::Anything, NOBODY).unwrap();
+    let held = why::explain(&cluster, &tables, &subject).tasks;
+    let names: Vec<String> = held.iter().map(|t| tasks::name(&tables, t)).collect();
+    assert_eq!(names, ["api.1", "api.2", "web.1", "web.2", "web.11"]);
+}
+
+#[test]
+fn a_stack_says_how_each_service_is() {
+    let cluster = cluster();
+    let here = cluster.add_node("here");
+    let deployment = stacks::Deployment {
+        name: "shop".into(),
+        source: "".into(),
+        services: vec![spec("web", 1), spec("db", 1)],
+        prune: false,
+    };
+    run(stacks::deploy(&cluster, deployment)).unwrap();
+    let tables = cluster.snapshot();
+    let names: Vec<String> = tables.services().map(|s| s.name.to_string()).collect();
+    let name = |part: &str| names.iter().find(|n| n.contains(part)).expect("deployed").clone();
+    let db = tables.service_by_name(NamespaceId::DEFAULT, &name("db")).expect("there").id;
+    let task = cluster.add_task(db, Slot::Number(0));
+    cluster.assign(task, here);
+    cluster.report(task, TaskState::Running, None);
+    let web = cluster.snapshot().service_by_name(NamespaceId::DEFAULT, &name("web")).expect("there").id;
+    cluster.add_task(web, Slot::Number(0));
+    assert_eq!(
+        facts(&cluster, "shop"),
+        [
+            "stack shop has 2 services, and 1 of them run as asked".to_owned(),
+            format!("service {} runs as asked: 1 task", name("db")),
+            format!("service {} wants 1 task and runs 0", name("web")),
+            "1 task waits for a node: the scheduler has not looked at it yet".to_owned(),
+        ]
+    );
 }

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::sync::{Assignments, AssignmentsKind, TaskReport, ToAgent, ToManager};
-use model::{Description, Id, Node, NodeId, NodeState, NodeStatus, SessionId, Span, TaskId, Time, limits};
+use model::{
+    Description, Id, Node, NodeId, NodeState, NodeStatus, Owner, SessionId, Span, TaskId, Time, limits,
+};
 use store::{Change, ChangeSet, Tables};
 
 use crate::assignments::{self, Sent};
@@ -31,6 +33,8 @@ pub enum Act {
     Send(ConnId, ToAgent),
     /// Put this through the log; [`Dispatcher::applied`] is told when it is.
     Propose(ChangeSet, Pending),
+    /// Tell this to whoever operates the cluster.
+    Note(String),
 }
 
 /// What waits for a change set of the dispatcher.
@@ -42,6 +46,15 @@ pub enum Pending {
     Report(SessionId, u64),
     /// Nothing.
     Nothing,
+}
+
+/// Reports about single tasks that were passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// They would have set back a task: they came late.
+    pub late: u64,
+    /// They say what no agent may say of a task.
+    pub wrong: u64,
 }
 
 struct Session {
@@ -68,6 +81,12 @@ pub struct Dispatcher {
     awaited: BTreeMap<NodeId, Time>,
     /// Nodes whose tasks the control plane changed since their agent was last looked at.
     stale: BTreeSet<NodeId>,
+    /// How many reports were passed over because they would set back a task.
+    late: u64,
+    /// How many were passed over because no agent may say what they say.
+    wrong: u64,
+    /// Nodes of which that has been noted.
+    noted: BTreeSet<NodeId>,
     acts: Vec<Act>,
 }
 
@@ -88,6 +107,11 @@ impl Dispatcher {
     /// How many agents have an open session.
     pub fn open_sessions(&self) -> usize {
         self.sessions.values().filter(|s| s.open).count()
+    }
+
+    /// How many reports about single tasks were passed over under this leader.
+    pub fn passed_over(&self) -> PassedOver {
+        PassedOver { late: self.late, wrong: self.wrong }
     }
 
     /// A message of the agent of `node`, whose identity the edge has checked.
@@ -167,17 +191,49 @@ impl Dispatcher {
         self.acts.push(Act::Send(from.conn, ToAgent::Heartbeat { period: heartbeat(tables) }));
     }
 
-    fn report(&mut self, tables: &Tables, from: &From, id: SessionId, number: u64, tasks: Vec<TaskReport>) {
-        if self.live(from, id).is_none() || tasks.len() > REPORTS {
+    fn report(&mut self, tables: &Tables, from: &From, id: SessionId, number: u64, reports: Vec<TaskReport>) {
+        if self.live(from, id).is_none() || reports.len() > REPORTS {
             return self.refuse(from);
         }
         let changes: Vec<Change> =
-            tasks.into_iter().filter_map(|report| report_change(tables, from.node, report)).collect();
+            reports.into_iter().filter_map(|report| self.report_change(tables, from.node, report)).collect();
         if changes.is_empty() {
             self.acts.push(Act::Send(from.conn, ToAgent::Reported { number }));
         } else {
             self.acts.push(Act::Propose(ChangeSet::of(changes), Pending::Report(id, number)));
         }
+    }
+
+    /// What a report changes; `None` when the task is unknown here or belongs to another node, and when the report would set
+    /// it back or says what no agent may say. One such report must not take those for other tasks with it, which the
+    /// store, that applies a change set whole or not at all, would do.
+    fn report_change(&mut self, tables: &Tables, node: NodeId, report: TaskReport) -> Option<Change> {
+        let task: TaskId = report.task.parse().ok()?;
+        let known = tables.task(task).filter(|known| known.node == Some(node))?;
+        if report.state.owner() == Owner::Control {
+            self.wrong += 1;
+            if self.noted.insert(node) {
+                self.acts.push(Act::Note(format!(
+                    "the agent of node {node} reports task {task} as {}, which no agent may; this and further such reports of it are passed over",
+                    report.state
+                )));
+            }
+            return None;
+        }
+        if report.state < known.status.state {
+            self.late += 1;
+            return None;
+        }
+        let mut programs = report.programs;
+        programs.truncate(limits::PROGRAMS);
+        Some(Change::ReportTask {
+            task,
+            node,
+            state: report.state,
+            at: report.at,
+            message: report.message,
+            programs: programs.into(),
+        })
     }
 
     fn acknowledge(&mut self, from: &From, id: SessionId, number: u64) {
@@ -352,22 +408,4 @@ fn registration(known: &Node, address: &Arc<str>, description: Arc<Description>)
     };
     changes.push(Change::SetNodeStatus { node, status });
     ChangeSet::of(changes)
-}
-
-/// What a report changes; `None` when the task is unknown here or belongs to another node.
-fn report_change(tables: &Tables, node: NodeId, report: TaskReport) -> Option<Change> {
-    let task: TaskId = report.task.parse().ok()?;
-    if tables.task(task)?.node != Some(node) {
-        return None;
-    }
-    let mut programs = report.programs;
-    programs.truncate(limits::PROGRAMS);
-    Some(Change::ReportTask {
-        task,
-        node,
-        state: report.state,
-        at: report.at,
-        message: report.message,
-        programs: programs.into(),
-    })
 }

@@ -13,5 +13,5 @@ mod flight;
 mod machine;
 mod work;
 
-pub use dispatcher::{ConnId, Dispatcher};
+pub use dispatcher::{ConnId, Dispatcher, PassedOver};
 pub use machine::{Effect, Input, Manager, Step, Ticket};

@@ -7,7 +7,7 @@ use model::{Id, Index, NodeId, Span, Time};
 use orchestrator::{Cx, Key, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{ChangeSet, Event, Object, Refused, Tables};
 
-use crate::dispatcher::{Act, ConnId, Dispatcher, From, Pending};
+use crate::dispatcher::{Act, ConnId, Dispatcher, From, PassedOver, Pending};
 use crate::flight::Flight;
 use crate::work::Work;
 
@@ -66,6 +66,8 @@ pub enum Effect {
     Propose(Ticket, ChangeSet),
     /// Send this to an agent.
     Send(ConnId, ToAgent),
+    /// Tell this sentence to whoever operates the cluster.
+    Note(String),
 }
 
 /// What a step needs from outside: the clock and chance.
@@ -116,6 +118,11 @@ impl Manager {
     /// The index of the state that decisions are based on; 0 while it does not lead.
     pub fn index(&self) -> Index {
         self.leader.as_ref().map_or(0, |l| l.flight.committed().index())
+    }
+
+    /// How many reports about single tasks were passed over since it leads.
+    pub fn passed_over(&self) -> PassedOver {
+        self.leader.as_ref().map_or_else(PassedOver::default, |l| l.dispatcher.passed_over())
     }
 
     /// True when another step at once would do more work.
@@ -250,6 +257,7 @@ impl Leader {
         for act in self.dispatcher.take_acts() {
             match act {
                 Act::Send(conn, message) => effects.push(Effect::Send(conn, message)),
+                Act::Note(text) => effects.push(Effect::Note(text)),
                 Act::Propose(set, pending) => {
                     self.propose(set, Origin::Dispatch(pending), step.now, effects);
                 }

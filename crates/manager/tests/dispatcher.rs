@@ -21,6 +21,7 @@ struct Plane {
     now: Time,
     ids: u128,
     sent: Vec<(u64, ToAgent)>,
+    notes: Vec<String>,
 }
 
 impl Plane {
@@ -31,6 +32,7 @@ impl Plane {
             now: Time(1_000_000_000),
             ids: 1000,
             sent: Vec::new(),
+            notes: Vec::new(),
         };
         let first = vec![
             Change::PutCluster(Cluster::new(ClusterId::from_u128(1), "default")),
@@ -64,6 +66,7 @@ impl Plane {
             for effect in self.manager.step(input, &mut step) {
                 match effect {
                     Effect::Send(conn, message) => self.sent.push((conn, message)),
+                    Effect::Note(text) => self.notes.push(text),
                     Effect::Propose(ticket, set) => {
                         tickets.push(ticket);
                         sets.push(set);
@@ -336,4 +339,43 @@ fn a_follower_says_nothing_and_proposes_nothing() {
     assert!(!plane.manager.leads() && plane.manager.next_wake().is_none());
     assert!(plane.scale(3).is_empty());
     assert_eq!(plane.tables.tasks().count(), 0);
+}
+
+#[test]
+fn a_report_that_no_agent_may_make_does_not_take_others_with_it() {
+    let mut plane = Plane::new();
+    let (session, _) = plane.register(1);
+    plane.scale(2);
+    let tasks = updates(&assignments(&plane.say(1, ToManager::Applied { session, number: 1 }))[0]);
+    plane.say(1, ToManager::Applied { session, number: 2 });
+    let state = |plane: &Plane, task: &Arc<str>| {
+        plane.tables.task(task.parse().expect("an id")).expect("it is there").status.state
+    };
+    let (bad, good) = (&tasks[0], &tasks[1]);
+    let mut number = 0;
+    for wrong in [TaskState::Pending, TaskState::Orphaned, TaskState::Remove, TaskState::New] {
+        for reported in [TaskState::Preparing, TaskState::Running] {
+            number += 1;
+            let both = [(bad, wrong), (good, reported)].map(|(task, state)| TaskReport {
+                task: Arc::clone(task),
+                state,
+                at: Time(5),
+                message: None,
+                programs: Vec::new(),
+            });
+            let sent = plane.say(1, ToManager::Report { session, number, tasks: both.to_vec() });
+            let told = sent.iter().any(|(_, m)| matches!(m, ToAgent::Reported { number: n } if *n == number));
+            assert!(told, "{wrong}: {sent:?}");
+            // The second time round the good one is late, and nothing is written.
+            assert!(state(&plane, good) >= reported, "{wrong}");
+            assert_eq!(state(&plane, bad), TaskState::Assigned, "{wrong}");
+        }
+    }
+    let index = plane.tables.index();
+    plane.say(1, report(session, 99, good, TaskState::Starting));
+    assert_eq!(plane.tables.index(), index, "what would set a task back is not even written");
+    let passed_over = plane.manager.passed_over();
+    assert_eq!((passed_over.wrong, passed_over.late), (8, 4));
+    assert_eq!(plane.notes.len(), 1, "it is noted once: {:?}", plane.notes);
+    assert!(plane.notes[0].contains("as pending, which no agent may"), "{:?}", plane.notes);
 }

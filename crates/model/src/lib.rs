@@ -25,7 +25,7 @@ mod validate;
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
 pub use ids::{ClusterId, Id, IdError, JobId, NamespaceId, NodeId, RevisionId, ServiceId, SessionId, TaskId};
 pub use node::{Availability, Description, DriverInfo, Node, NodeState, NodeStatus, Platform, Role};
-pub use note::{Decision, FilterKind, Refusal, Rule, Unplaced, Verdict};
+pub use note::{Decision, FilterKind, Lack, Refusal, Rule, Unplaced, Verdict};
 pub use resources::Resources;
 pub use service::{Cluster, Job, Meta, Mode, Namespace, Revision, Service, Version};
 pub use spec::{

@@ -38,6 +38,8 @@ pub const MESSAGE_LEN: usize = 1024;
 pub const EVENTS_KEPT: usize = 65_536;
 /// Decisions kept for each service.
 pub const DECISIONS_KEPT: usize = 16;
+/// How many of them may be routine: what a task that keeps failing makes happen again and again.
+pub const ROUTINE_DECISIONS_KEPT: usize = 8;
 /// Ended tasks kept for each slot, as SwarmKit's task history retention limit.
 pub const HISTORY_KEPT: usize = 5;
 /// Most attempts of a replace policy that has a limit: each slot keeps that many ended tasks, to count them by.

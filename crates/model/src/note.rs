@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Index, NodeId, TaskId, Time};
+use crate::{Index, NodeId, Slot, TaskId, Time};
 
 /// One decision about a service, kept so that `quelea why` can tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +16,28 @@ pub struct Decision {
     pub rule: Rule,
     /// The task it is about, if one.
     pub task: Option<TaskId>,
+    /// The slot of that task. Written by `apply`; none when the task was not there.
+    pub slot: Option<Slot>,
+    /// How often it was made: more than once when it took the place of equal ones before it. Written by `apply`.
+    pub times: u32,
     /// The sentence that says why.
     pub text: Arc<str>,
+}
+
+impl Decision {
+    /// True when keeping this one is enough after an `earlier` one was kept: it is routine, and about the same slot; or
+    /// about no slot, and says the same.
+    pub fn repeats(&self, earlier: &Self) -> bool {
+        let same = self.slot == earlier.slot && (self.slot.is_some() || self.text == earlier.text);
+        self.rule.is_routine() && self.rule == earlier.rule && same
+    }
+}
+
+impl Rule {
+    /// True for what a task that fails again and again makes happen again and again.
+    pub fn is_routine(self) -> bool {
+        matches!(self, Self::Replace | Self::StartDelayed | Self::Placed | Self::Unplaced)
+    }
 }
 
 macro_rules! words {
@@ -140,4 +160,23 @@ pub struct Verdict {
     pub hostname: Arc<str>,
     /// The first filter that refuses and its sentence; `None` when the node would take the task.
     pub refusal: Option<(FilterKind, Arc<str>)>,
+    /// Everything that would have to be otherwise for the node to take it; empty when it does.
+    pub lacks: Vec<Lack>,
+}
+
+/// Something that would have to be otherwise for a node to take a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The filter that asks for it.
+    pub filter: FilterKind,
+    /// What the node would need, as it follows `with`: `0.5 CPU more`.
+    pub text: Arc<str>,
+    /// How hard it is to come by, to be compared and added up: a command of its operator costs a few, another machine
+    /// [`Lack::ANOTHER_NODE`].
+    pub cost: u32,
+}
+
+impl Lack {
+    /// The cost of what no operator can give to this node.
+    pub const ANOTHER_NODE: u32 = 1_000_000;
 }

@@ -1,12 +1,14 @@
 //! Bodies of requests: limited in size, and read so that a refusal names the field.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, StatusCode, header};
 use futures_util::StreamExt;
 use model::format_bytes;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_path_to_error::Path;
 
 use crate::errors::ApiError;
@@ -69,6 +71,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         // serde would take a list for the fields in order.
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "the body must be a JSON object, not a list"));
     }
+    // Into a map a key may come twice, and the last one would win without a word.
+    read_whole::<EachKeyOnce>(bytes)?;
+    read_whole(bytes)
+}
+
+fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().clone();
@@ -129,12 +137,71 @@ fn explain(path: &str, text: &str) -> (String, String) {
     (path.to_owned(), text.to_owned())
 }
 
+/// Any JSON in which no object has a key twice.
+struct EachKeyOnce;
+
+impl<'de> Deserialize<'de> for EachKeyOnce {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for EachKeyOnce {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            map.next_value::<Self>()?;
+            if keys.contains(&key) {
+                // As serde says it of the fields of a struct.
+                return Err(A::Error::custom(format_args!("duplicate field `{key}`")));
+            }
+            keys.insert(key);
+        }
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
+        while list.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::types::{Scale, ServiceSpec, ServiceUpdate};
 
-    fn refused<T: DeserializeOwned + std::fmt::Debug>(json: &str) -> (Option<String>, String) {
+    fn refused<T: DeserializeOwned + fmt::Debug>(json: &str) -> (Option<String>, String) {
         let error = parse::<T>(json.as_bytes()).unwrap_err();
         (error.body.field.clone(), error.body.error.clone())
     }
@@ -166,6 +233,13 @@ mod tests {
                 "mode: unknown variant `batch`, expected `replicated` or `global`",
             ),
             (r#"{"name": "a", "name": "b"}"#, "name", "name: is given twice"),
+            (r#"{"env": {"A": "1", "B": "2", "A": "3"}}"#, "env.A", "env.A: is given twice"),
+            (r#"{"labels": {"a": "1", "\u0061": "1"}}"#, "labels.a", "labels.a: is given twice"),
+            (
+                r#"{"programs": [{}, {"env": {"A": "1", "A": "1"}}]}"#,
+                "programs[1].env.A",
+                "programs[1].env.A: is given twice",
+            ),
         ] {
             let (found, text) = refused::<ServiceSpec>(json);
             assert_eq!((found.as_deref(), &*text), (Some(field), sentence), "{json}");

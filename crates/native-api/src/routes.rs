@@ -213,7 +213,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Delete "/v1/stacks/{stack}", "removeStack", "Removes a stack with all its services, at once.", stacks::remove, json::<types::Written>()),
     route!(Get "/v1/stacks/{stack}/tasks", "listStackTasks", "The tasks of a stack's services.", stacks::tasks, json::<types::List<types::Task>>(), query: BLOCKING_TASKS),
     route!(Get "/v1/events", "events", "What happens, as it happens. Resumes exactly after any of the last 65,536 events; answers 410 with the oldest id when the asked one is no longer kept.", events::stream, Content::Events(schema::<types::Event>), query: EVENT_PARAMS, headers: &[LAST_EVENT_ID]),
-    route!(Get "/v1/why/{ref}", "why", "Why a task, service or node is as it is.", why::explain, json::<types::Why>(), query: &[KIND]),
+    route!(Get "/v1/why/{ref}", "why", "Why a task, service, node or stack is as it is.", why::explain, json::<types::Why>(), query: &[KIND]),
 ];
 
 /// What each `{name}` in a path may be.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::schema::{undocumented, violations};
 use common::{Reply, START, World, request};
 use control::{Cluster, LogItem, LogLine};
-use model::{FilterKind, Refusal, Rule, Slot, TaskState, Unplaced, Verdict};
+use model::{FilterKind, Lack, Refusal, Rule, Slot, TaskState, Unplaced, Verdict};
 use serde_json::{Value, json};
 use store::{Change, ChangeSet};
 
@@ -169,11 +169,12 @@ async fn populate(world: &World) {
         Change::Decide { service: id, rule: Rule::Replace, task: Some(tasks[1]), text: "it failed".into() },
     ]));
     cluster.set_verdicts(vec![
-        Verdict { node: here, hostname: "here".into(), refusal: None },
+        Verdict { node: here, hostname: "here".into(), refusal: None, lacks: Vec::new() },
         Verdict {
             node: here,
             hostname: "there".into(),
             refusal: Some((FilterKind::Ready, "it is down".into())),
+            lacks: vec![Lack { filter: FilterKind::Ready, text: "its daemon back".into(), cost: 9 }],
         },
     ]);
     cluster.set_logs(vec![

@@ -345,7 +345,8 @@ async fn why_answers_in_sentences() {
     assert!(why("web.1?kind=task").await.facts[0].starts_with("task web.1 waits for a node"));
     let reply = world.get("/v1/why/nope").await;
     assert_eq!(reply.status, 404);
-    assert_eq!(world.get("/v1/why/web?kind=stack").await.refusal().1.as_deref(), Some("kind"));
+    assert_eq!(world.get("/v1/why/web?kind=stack").await.status, 404);
+    assert_eq!(world.get("/v1/why/web?kind=job").await.refusal().1.as_deref(), Some("kind"));
 }
 
 #[tokio::test]

@@ -58,6 +58,7 @@ pub fn run(inputs: &Receiver<Input>, proposals: &mpsc::Sender<Proposal>, connect
         for effect in manager.step(input, &mut step) {
             match effect {
                 Effect::Send(conn, message) => connections.send(conn, message),
+                Effect::Note(text) => tracing::warn!("{text}"),
                 Effect::Propose(ticket, set) => {
                     let proposal = Proposal { set, reply: Reply::Plane(ticket) };
                     if proposals.blocking_send(proposal).is_err() {

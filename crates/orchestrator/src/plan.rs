@@ -40,9 +40,9 @@ impl Plan {
 
 /// A plan that is being made.
 ///
-/// Notes about the same thing become one sentence with a count, and what a crash loop says again and again
-/// (rules `Replace` and `StartDelayed`) is not written while the store still has the same sentence: the
-/// last sixteen decisions of a service are all there are, and the loop would soon be the only one in them.
+/// Notes about the same thing become one sentence with a count. What a crash loop says again and again is
+/// written each time: the store keeps the last of them with a count, so that the loop does not become the
+/// only thing in the few decisions that are kept.
 /// A plan of notes alone is never made, so that the plan for a settled cluster is empty.
 pub(crate) struct Draft<'a, 'c> {
     pub(crate) view: &'a Tables,
@@ -226,10 +226,8 @@ impl<'a, 'c> Draft<'a, 'c> {
         }
         for note in std::mem::take(&mut self.notes) {
             let Note { service, rule, task, text } = note;
-            let repeats = matches!(rule, Rule::Replace | Rule::StartDelayed);
-            let known = repeats && self.view.decisions(service).any(|d| d.rule == rule && d.text == text);
             // Nobody keeps a decision about a service that is gone.
-            if !known && self.view.service(service).is_some() {
+            if self.view.service(service).is_some() {
                 self.set.changes.push(Change::Decide { service, rule, task, text });
             }
         }

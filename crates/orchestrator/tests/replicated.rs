@@ -238,14 +238,18 @@ fn a_crash_loop_does_not_crowd_out_other_decisions() {
     let mut w = World::new(&["a"]);
     let s = w.create(replicas(1), with(spec("exits 1 100"), |t| t.replace.delay = SECOND));
     w.pass(Span::from_secs(120));
+    let mut told = w.decisions(s);
+    told.sort();
     assert_eq!(
-        w.decisions(s),
+        told,
         [
-            "scale-up: 1 task created: replicas 1, filled 0",
             "replace: slot 1: failed with exit code 1; replaced after 1s",
+            "scale-up: 1 task created: replicas 1, filled 0",
             "start-delayed: slot 1: the delay of 1s has passed",
         ]
     );
+    let failed = w.tables.decisions(s).find(|d| d.rule == model::Rule::Replace).expect("kept");
+    assert!(failed.times > 50, "each of them is counted: {failed:?}");
 }
 
 #[test]

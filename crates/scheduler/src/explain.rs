@@ -6,6 +6,7 @@ use model::{Node, Slot, Task, Verdict};
 use store::{NodeUse, Tables};
 
 use crate::field::Seat;
+use crate::lack::lacks;
 use crate::need::Need;
 use crate::reason::verdict;
 
@@ -23,7 +24,8 @@ pub fn explain(view: &Tables, task: &Task) -> Vec<Verdict> {
         let runs_here = task.holds_reservation() && task.node == Some(node.id);
         let seat = if runs_here { seat.without(task, &need.reserve) } else { seat };
         let refusal = verdict(view, &seat, &need);
-        Verdict { node: node.id, hostname: Arc::clone(&node.description.hostname), refusal }
+        let lacks = lacks(view, &seat, &need);
+        Verdict { node: node.id, hostname: Arc::clone(&node.description.hostname), refusal, lacks }
     };
     match task.slot {
         Slot::Node(id) => view.node_with_use(id).map(ask).into_iter().collect(),

@@ -12,6 +12,7 @@
 mod explain;
 mod field;
 mod filter;
+mod lack;
 mod need;
 mod pass;
 mod ports;

@@ -364,7 +364,7 @@ fn holders_text(view: &Tables, holders: &[(NodeId, TaskId)]) -> String {
 }
 
 /// A task as people name it: `web.2`; for a global service its name alone.
-fn task_name(view: &Tables, task: TaskId) -> String {
+pub(crate) fn task_name(view: &Tables, task: TaskId) -> String {
     let Some(task) = view.task(task) else {
         return "a task that is gone".into();
     };

@@ -313,3 +313,41 @@ fn a_running_task_does_not_excuse_what_others_hold() {
         explain(&w.tables, w.task(tasks[0]))[0].refusal.clone().expect("the other holds the only one");
     assert_eq!(&*refusal.1, "insufficient gpu: 1 wanted, none free");
 }
+
+#[test]
+fn everything_that_a_node_lacks_is_told_at_once() {
+    let spec = port(at_most(spec(reserve(3 * CPU, 20 * GIB)), 1), Protocol::Tcp, 8080);
+    let spec = constrained(spec, &["node.labels.zone==east", "node.hostname!=n1"]);
+    let light = port(light(), Protocol::Tcp, 8080);
+    let mut w = World::new([node(1), drained(node(2)), labelled(memory(node(3), 32), "zone", "East")]);
+    w.service(1, constrained(light, &["node.hostname==n1"]));
+    w.tasks(1, 1);
+    w.settle();
+    w.service(2, spec);
+    let waiting = w.tasks(2, 1)[0];
+    let told = |w: &World| -> Vec<Vec<String>> {
+        let verdicts = explain(&w.tables, w.task(waiting));
+        verdicts.iter().map(|v| v.lacks.iter().map(|l| l.text.to_string()).collect()).collect()
+    };
+    assert_eq!(
+        told(&w),
+        [
+            vec![
+                "4 GiB memory more".to_owned(),
+                "the label zone=east".into(),
+                "node.hostname!=n1".into(),
+                "a free port 8080/tcp (s1.1 has it)".into(),
+            ],
+            vec![
+                "the availability active (it is drained)".to_owned(),
+                "4 GiB memory more".into(),
+                "the label zone=east".into(),
+            ],
+            vec![],
+        ]
+    );
+    let verdicts = explain(&w.tables, w.task(waiting));
+    assert!(verdicts.iter().all(|v| v.lacks.is_empty() == v.refusal.is_none()));
+    let cost = |at: usize| verdicts[at].lacks.iter().map(|l| l.cost).sum::<u32>();
+    assert!(cost(0) > cost(1), "another machine costs more than a command and a label");
+}

@@ -148,8 +148,12 @@ fn limits_bound_a_pass_and_its_sets() {
     }
     assert_eq!(w.spread_of(1).iter().sum::<u32>() + w.spread_of(2).iter().sum::<u32>(), 35);
     let tables = &w.tables;
-    let notes: Vec<_> = tables.decisions(service_id(1)).map(|d| d.text.to_string()).collect();
-    assert_eq!(notes[0], "4 tasks placed on 4 nodes, fewest tasks of the service first");
+    let notes: Vec<_> = tables.decisions(service_id(1)).map(|d| (d.text.to_string(), d.times)).collect();
+    let text = "4 tasks placed on 4 nodes, fewest tasks of the service first";
+    assert!(
+        notes.iter().any(|(note, times)| note == text && *times > 1),
+        "equal ones are counted: {notes:?}"
+    );
 }
 
 #[test]

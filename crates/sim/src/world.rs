@@ -284,6 +284,8 @@ impl World {
                     let input = AgentInput::Message { connection, message };
                     self.after(Span::from_millis(1), Happening::Agent(node, life, input));
                 }
+                // Agents of this world say nothing that would be worth one.
+                Effect::Note(text) => unreachable!("{text}"),
             }
         }
         if self.manager.has_work() {

@@ -193,7 +193,7 @@ pub struct Entry {
 }
 
 /// The features that this program knows. Raised with each change that older managers could not apply.
-pub const FEATURE_LEVEL: u32 = 1;
+pub const FEATURE_LEVEL: u32 = 2;
 
 /// Why a change set was refused. Nothing of it happened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -548,3 +548,48 @@ fn what_is_laid_over_is_not_settled() {
     assert!(refused.is_err() && view.task(task_id(2)).is_none());
     assert!(w.tables.task(task_id(1)).is_none(), "the committed tables know nothing of it");
 }
+
+#[test]
+fn a_crash_loop_leaves_room_for_what_matters() {
+    let mut w = World::furnished();
+    let decide = |rule: Rule, task: Option<u32>, text: &str| Change::Decide {
+        service: service_id(1),
+        rule,
+        task: task.map(task_id),
+        text: text.into(),
+    };
+    for slot in 0..12 {
+        w.must(vec![create_task(slot + 1, 1, slot, 1)]);
+    }
+    for n in 0..7 {
+        w.must(vec![decide(Rule::Update, None, &format!("update {n}"))]);
+    }
+    for n in 0..214 {
+        w.must(vec![decide(Rule::Replace, Some(1), &format!("failed {n}"))]);
+        w.must(vec![decide(Rule::Placed, Some(1), &format!("placed on node-{}", n % 3))]);
+        w.must(vec![decide(Rule::Placed, None, "2 tasks placed on 2 nodes")]);
+    }
+    let told = |w: &World| -> Vec<(String, u32)> {
+        w.tables.decisions(service_id(1)).map(|d| (d.text.to_string(), d.times)).collect()
+    };
+    let all = told(&w);
+    assert_eq!(all[..7], (0..7).map(|n| (format!("update {n}"), 1)).collect::<Vec<_>>());
+    let loops = [("failed 213", 214), ("placed on node-0", 214), ("2 tasks placed on 2 nodes", 214)];
+    assert_eq!(all[7..], loops.map(|(text, n)| (text.to_owned(), n)));
+    let placed = w.tables.decisions(service_id(1)).find(|d| d.task.is_some()).expect("kept");
+    assert_eq!(placed.slot, Some(Slot::Number(0)));
+
+    // Many slots fail: they push out each other, and nothing else.
+    for n in 0..48 {
+        w.must(vec![decide(Rule::Replace, Some(n % 12 + 1), "it failed")]);
+    }
+    let all = told(&w);
+    assert_eq!(all.len(), 7 + limits::ROUTINE_DECISIONS_KEPT);
+    assert_eq!(all[6].0, "update 6");
+    // What is not routine may have all the room there is.
+    for n in 7..30 {
+        w.must(vec![decide(Rule::ScaleUp, None, &format!("update {n}"))]);
+    }
+    assert_eq!(told(&w).len(), limits::DECISIONS_KEPT);
+    assert!(told(&w).iter().all(|(text, _)| text.starts_with("update")));
+}

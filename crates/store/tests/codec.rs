@@ -156,7 +156,7 @@ fn newer_formats_are_refused_by_name() {
 
     let entry = Entry { feature_level: 7, ..Entry::default() };
     let sentence = decode_entry(&encode_entry(&entry)).unwrap_err().to_string();
-    assert_eq!(sentence, "feature level 7 is newer than 1, the newest that this program reads");
+    assert_eq!(sentence, "feature level 7 is newer than 2, the newest that this program reads");
     // A newer format may have anything after its versions.
     let sentence = decode_entry(&[0x08, 5, 0x9a, 0x06, 1, 0]).unwrap_err().to_string();
     assert_eq!(sentence, "entry format 5 is newer than 1, the newest that this program reads");

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
+use jiff::{SignedDuration, Timestamp};
 use native_api::types::{Condition, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, Written};
 
 use super::Cx;
@@ -27,9 +28,9 @@ const RETRIES: usize = 5;
 pub enum Command {
     /// Create a service: quelea service create --driver exec [flags] -- COMMAND ARG...
     ///
-    /// Prints its id, then waits until exactly the wanted tasks run and have done so for a second. Ends with 1 when the
-    /// tasks of one slot fail three times, or have ended and are not replaced; with 4 when that takes longer than
-    /// --timeout. A task that finds no node is waited for, its reason shown.
+    /// Prints its id, then waits until exactly the wanted tasks run, have done so for a second, and none has ended by itself
+    /// for five. Ends with 1 when tasks have ended and are not replaced; with 4 when that takes longer than --timeout. Tasks
+    /// that keep failing or find no node are waited for, and the reason is shown.
     Create(Box<Create>),
     /// List services.
     #[command(visible_alias = "list")]
@@ -205,13 +206,13 @@ impl Ls {
 
 /// Shows services as a list.
 pub fn show_list(screen: &mut Screen, services: &[Service], list: &ListFlags) -> Result<(), Failure> {
-    list.show(screen, services, |s| &s.id, |_| table(services, list.no_trunc))
+    list.show(screen, services, |s| &s.id, |screen| table(services, list.no_trunc, screen.now()))
 }
 
-fn table(services: &[Service], whole: bool) -> Table {
+fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
     let mut table = Table::new(&["ID", "NAME", "MODE", "REPLICAS", "STATE", "^PORTS", "~COMMAND"]);
     for service in services {
-        let (state, tone) = state(service);
+        let (state, tone) = state(service, now);
         table.row(vec![
             short(&service.id, whole).into(),
             service.name.as_str().into(),
@@ -233,10 +234,13 @@ fn mode_word(mode: Mode) -> &'static str {
 }
 
 /// Where a service stands, in a word or two.
-fn state(service: &Service) -> (String, Tone) {
+fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     let status = &service.status;
     if status.converged {
-        return ("steady".into(), Tone::Good);
+        // What has just come back may fail again.
+        let ended = status.ended_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
+        let settled = ended.is_none_or(|at| now.duration_since(at).abs() >= SETTLED);
+        return if settled { ("steady".into(), Tone::Good) } else { ("unsettled".into(), Tone::Waiting) };
     }
     if status.waiting > 0 {
         return (format!("{} waiting", status.waiting), Tone::Bad);
@@ -250,6 +254,9 @@ fn state(service: &Service) -> (String, Tone) {
     }
     ("moving".into(), Tone::Waiting)
 }
+
+/// So long ago must be the last end of a task by itself; as when a change is waited for.
+const SETTLED: SignedDuration = SignedDuration::from_secs(progress::SETTLED.as_secs().cast_signed());
 
 /// States of tasks that run no more.
 const ENDED: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
@@ -311,7 +318,8 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let replicas = replicas.map(|n| format!(" ({n})")).unwrap_or_default();
     fields.add("Mode", format!("{}{replicas}", mode_word(spec.mode)));
     let status = &service.status;
-    fields.add("Tasks", format!("{} of {} running, {}", status.running, status.wanted, state(service).0));
+    fields
+        .add("Tasks", format!("{} of {} running, {}", status.running, status.wanted, state(service, now).0));
     fields.add_some("Waiting", status.reason.as_ref());
     fields.add(
         "Revision",
@@ -525,7 +533,8 @@ pub mod tests {
 
     #[test]
     fn where_a_service_stands() {
-        let with = |status: Value| state(&service(json!({"status": status}))).0;
+        let now = "2026-01-31T13:00:00Z".parse().unwrap();
+        let with = |status: Value| state(&service(json!({"status": status})), now).0;
         let base = |more: Value| {
             let mut status = json!({"wanted": 3, "running": 1, "updated": 3, "waiting": 0, "converged": false, "tasks": {}});
             status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -533,6 +542,8 @@ pub mod tests {
         };
         for (status, word) in [
             (json!({"converged": true}), "steady"),
+            (json!({"converged": true, "ended_at": "2026-01-31T12:59:55Z"}), "steady"),
+            (json!({"converged": true, "ended_at": "2026-01-31T12:59:56Z"}), "unsettled"),
             (json!({"waiting": 2}), "2 waiting"),
             (json!({"updated": 1}), "updating 1/3"),
             (json!({"tasks": {"failed": 2, "running": 1}}), "moving"),

@@ -1,5 +1,8 @@
 //! What ends is replaced.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use crate::support::{Daemon, id_of, pid_of, processes, signal, unique_seconds, until};
 
 #[test]
@@ -105,4 +108,36 @@ fn the_whole_tree_ends_with_its_program() {
     until("the whole tree is there", || processes(&mark).len() >= 3);
     daemon.run(&["service", "rm", "tree"]).ok();
     until("nothing is left", || processes(&mark).is_empty());
+}
+
+/// Creates a service in the foreground; the first line of its progress that has all of these.
+fn waits_and_says(daemon: &Daemon, name: &str, script: &str, parts: &[&str]) -> String {
+    let fixed = ["service", "create", "--driver", "exec", "--restart-delay", "300ms", "--name", name];
+    let mut create = daemon.command(&[&fixed[..], &["--", "sh", "-c", script]].concat());
+    let mut child = create.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let line = lines.find(|line| parts.iter().all(|part| line.contains(part)));
+    child.kill().expect("it is still waiting");
+    child.wait().expect("killed");
+    line.unwrap_or_else(|| panic!("nothing with {parts:?}"))
+}
+
+#[test]
+fn what_ends_again_and_again_is_waited_for_and_explained() {
+    let daemon = Daemon::start();
+    let line = waits_and_says(&daemon, "bad", "exit 7", &["bad.1 failed with exit code 7 (", " times)"]);
+    assert!(line.ends_with("see: quelea service logs bad"), "{line}");
+    let line = waits_and_says(&daemon, "once", "exit 0", &["once.1 ended with exit code 0"]);
+    assert!(line.contains("use --restart-condition none for programs that end"), "{line}");
+    let list = daemon.run(&["service", "ls"]).ok();
+    assert!(!list.contains("steady"), "{list}");
+
+    // What is repeated is counted, and the beginning is still known.
+    until("placements are counted", || daemon.run(&["why", "bad"]).ok().contains(" times so far)"));
+    let why = daemon.run(&["why", "bad"]).ok();
+    assert_eq!(why.lines().filter(|line| line.contains(" placed on ")).count(), 1, "{why}");
+    assert!(why.contains("scale-up"), "{why}");
+    let why = daemon.run(&["why", "bad.1"]).ok();
+    assert!(why.contains("it replaces another: before it, task bad.1"), "{why}");
+    assert!(why.contains("with exit code 7"), "{why}");
 }

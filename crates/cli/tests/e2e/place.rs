@@ -26,6 +26,11 @@ fn a_constraint_that_no_node_meets() {
     let json = daemon.run(&["why", "--json", "picky"]).json();
     let text = json.to_string();
     assert!(text.contains("\"filter\":\"constraint\"") && text.contains("\"nodes\":1"), "{text}");
+    let remedy = "the smallest change that would place picky.1: the label zone=east on node ";
+    for of in ["picky", "picky.1"] {
+        let why = daemon.run(&["why", of]).ok();
+        assert!(why.contains(remedy), "{why}");
+    }
     let task = &daemon.tasks("picky")[0];
     assert_eq!(task["state"], "pending");
     assert_eq!(task["unplaced"]["refusals"][0]["filter"], "constraint", "{task}");

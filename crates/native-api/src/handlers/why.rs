@@ -8,7 +8,7 @@ use crate::errors::ApiError;
 use crate::to;
 
 /// What can be explained, as words.
-pub(crate) const KINDS: &[&str] = &["task", "service", "node"];
+pub(crate) const KINDS: &[&str] = &["task", "service", "node", "stack"];
 
 pub(crate) async fn explain(call: Call) -> Answer {
     let kind = match call.query.get("kind") {
@@ -16,6 +16,7 @@ pub(crate) async fn explain(call: Call) -> Answer {
         Some("task") => Kind::Task,
         Some("service") => Kind::Service,
         Some("node") => Kind::Node,
+        Some("stack") => Kind::Stack,
         Some(other) => {
             return Err(ApiError::invalid("kind", format!("{other:?} is none of {}", KINDS.join(", "))));
         }

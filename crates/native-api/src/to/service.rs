@@ -57,6 +57,7 @@ fn status(tables: &Tables, service: &model::Service) -> ServiceStatus {
         waiting: status.waiting.into(),
         reason: waiting_reason(tables, service).map(|u| u.to_string()),
         converged: status.converged,
+        ended_at: status.ended_at.map(time),
         tasks: counts.filter(|(_, n)| *n > 0).collect::<BTreeMap<_, _>>(),
     }
 }

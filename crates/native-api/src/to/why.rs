@@ -3,7 +3,7 @@
 use control::why::{Subject as Found, Why as Explained};
 use store::Tables;
 
-use super::{node, service, task, time};
+use super::{node, service, stack, task, time};
 use crate::types::{Decision, Refusal, Subject, Unplaced, Verdict, Waiting, Why};
 
 /// An explanation of what was found.
@@ -13,6 +13,7 @@ pub(crate) fn why(tables: &Tables, found: &Found, explained: Explained) -> Why {
             Found::Task(t) => Subject::Task(Box::new(task(tables, t))),
             Found::Service(s) => Subject::Service(Box::new(service(tables, s))),
             Found::Node(n) => Subject::Node(Box::new(node(tables, n))),
+            Found::Stack(s) => Subject::Stack(Box::new(stack(tables, s, false))),
         },
         index: tables.index(),
         facts: explained.facts,
@@ -52,6 +53,7 @@ fn verdict(verdict: &model::Verdict) -> Verdict {
         fits: verdict.refusal.is_none(),
         filter,
         text,
+        lacks: verdict.lacks.iter().map(|lack| lack.text.to_string()).collect(),
     }
 }
 
@@ -61,6 +63,7 @@ fn decision(decision: &model::Decision) -> Decision {
         at: time(decision.at),
         rule: decision.rule.as_str().into(),
         task: decision.task.map(|id| id.to_string()),
+        times: decision.times,
         text: decision.text.to_string(),
     }
 }

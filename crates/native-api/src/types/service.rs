@@ -63,6 +63,10 @@ pub struct ServiceStatus {
     pub reason: Option<String>,
     /// True when exactly the wanted tasks run, all of the current revision, and nothing else is still to end.
     pub converged: bool,
+    /// When a task of it last ended by itself, or took the place of one that had. A service of which this is only seconds ago
+    /// is not steady, even if everything runs at the moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
     /// All tasks that are known, ended ones included, by state.
     pub tasks: BTreeMap<String, u64>,
 }

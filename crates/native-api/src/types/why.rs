@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Node, Service, Task};
+use super::{Node, Service, Stack, Task};
 
-/// Everything that explains one task, service or node.
+/// Everything that explains one task, service, node or stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// What was found under the asked name.
@@ -16,12 +16,12 @@ pub struct Why {
     pub facts: Vec<String>,
     /// Tasks that have no node, and what each filter says; equal reasons once.
     pub waiting: Vec<Waiting>,
-    /// What each node says to the task (of a service: to the first of its tasks that wait); empty when nothing waits.
+    /// What each node says to the task (of a service or stack: to the first of its tasks that wait); empty when nothing waits.
     pub verdicts: Vec<Verdict>,
     /// The last decisions about it, oldest first.
     pub decisions: Vec<Decision>,
-    /// Of a task: the other tasks of its slot, newest first; of a service: its failed tasks, newest first, at most ten;
-    /// of a node: the tasks that hold a place on it, at most a hundred.
+    /// Of a task: the other tasks of its slot, newest first; of a service or stack: its failed tasks, newest first,
+    /// at most ten; of a node: the tasks that hold a place on it, by service and slot, at most a hundred.
     pub tasks: Vec<Task>,
 }
 
@@ -35,6 +35,8 @@ pub enum Subject {
     Service(Box<Service>),
     /// A node.
     Node(Box<Node>),
+    /// A stack.
+    Stack(Box<Stack>),
 }
 
 /// Tasks that wait for a node for the same reason.
@@ -85,6 +87,9 @@ pub struct Verdict {
     /// Its sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// Everything that the node would need to take it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 /// One decision of the control plane.
@@ -99,6 +104,9 @@ pub struct Decision {
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// How often it was made: more than once when it stands for equal ones before it about the same slot, as in a crash
+    /// loop.
+    pub times: u32,
     /// The sentence that says why.
     pub text: String,
 }

@@ -179,7 +179,9 @@ impl Tx<'_> {
     /// Takes down a decision; passed over when its service is gone.
     pub(super) fn decide(&mut self, service: ServiceId, rule: Rule, task: Option<TaskId>, text: &Arc<str>) {
         if self.tables.service(service).is_some() {
-            let decision = Decision { index: self.version, at: self.time, rule, task, text: clip(text) };
+            let slot = task.and_then(|id| self.tables.task(id)).map(|task| task.slot);
+            let (index, at, text) = (self.version, self.time, clip(text));
+            let decision = Decision { index, at, rule, task, slot, times: 1, text };
             self.journal.decisions.push((service, decision));
         }
     }
@@ -188,10 +190,24 @@ impl Tx<'_> {
         if self.tables.service(id).is_none() {
             return;
         }
-        let kept = Arc::make_mut(self.tables.decisions.entry(id).or_default());
-        if kept.len() >= limits::DECISIONS_KEPT {
-            kept.drain(..=kept.len() - limits::DECISIONS_KEPT);
-        }
-        kept.push(decision);
+        keep(Arc::make_mut(self.tables.decisions.entry(id).or_default()), decision);
     }
+}
+
+/// Adds a decision to those that are kept, oldest first. A repeated one takes the place of the one before, with their
+/// count. Else, when there are as many as may be, the oldest goes; but routine ones only push out each other once they
+/// have their share, so that a task that keeps failing does not make the rest forgotten.
+fn keep(kept: &mut Vec<Decision>, mut decision: Decision) {
+    let routine = |d: &Decision| d.rule.is_routine();
+    if let Some(at) = kept.iter().rposition(|earlier| decision.repeats(earlier)) {
+        decision.times = kept.remove(at).times.saturating_add(1);
+    } else if routine(&decision)
+        && kept.iter().filter(|d| routine(d)).count() >= limits::ROUTINE_DECISIONS_KEPT
+    {
+        let oldest = kept.iter().position(routine);
+        oldest.into_iter().for_each(|at| drop(kept.remove(at)));
+    } else if kept.len() >= limits::DECISIONS_KEPT {
+        kept.drain(..=kept.len() - limits::DECISIONS_KEPT);
+    }
+    kept.push(decision);
 }

@@ -307,7 +307,7 @@ impl Wire for Task {
     }
 }
 
-/// A decision. Fields: 1 index, 2 at, 3 rule, 4 task, 5 text.
+/// A decision. Fields: 1 index, 2 at, 3 rule, 4 task, 5 text, 6 slot, 7 times.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct DecisionMessage {
     #[prost(uint64, tag = "1")]
@@ -320,9 +320,13 @@ pub(super) struct DecisionMessage {
     task: Option<IdMessage>,
     #[prost(string, tag = "5")]
     text: String,
+    #[prost(message, optional, tag = "6")]
+    slot: Option<SlotMessage>,
+    #[prost(uint32, tag = "7")]
+    times: u32,
 }
 
-pub(super) const DECISION: Shape = Shape { what: "a decision", fields: &[one(4, &PLAIN)] };
+pub(super) const DECISION: Shape = Shape { what: "a decision", fields: &[one(4, &PLAIN), one(6, &SLOT)] };
 
 impl Wire for Decision {
     type Message = DecisionMessage;
@@ -335,6 +339,8 @@ impl Wire for Decision {
             rule: self.rule.number(),
             task: self.task.and_then(|task| id(task.0)),
             text: self.text.to_string(),
+            slot: self.slot.map(|slot| slot.to_message()),
+            times: self.times,
         }
     }
 
@@ -345,6 +351,9 @@ impl Wire for Decision {
             rule: Rule::read(m.rule)?,
             task: m.task.map(|task| TaskId(task.id())),
             text: texts.get(m.text),
+            slot: m.slot.map(|slot| Slot::from_message(slot, texts)).transpose()?,
+            // Those of a program that did not count were made once.
+            times: m.times.max(1),
         })
     }
 }

@@ -1,0 +1,81 @@
+//! Why a service is as it is.
+
+use std::sync::Arc;
+
+use model::{Desired, Rule, Service, Task, TaskState};
+
+use super::{Asked, WAITS, Waiting, Why, tasks_word};
+use crate::status::service_status;
+use crate::tasks;
+
+/// Failed tasks that the explanation of a service lists.
+pub(super) const FAILED_SHOWN: usize = 10;
+
+impl Asked<'_> {
+    pub(super) fn service(&self, service: &Service) -> Why {
+        let status = service_status(self.tables, service);
+        let all = || self.tables.tasks_of_service(service.id);
+        let waiting = self.waiting(all());
+        let mut failed: Vec<Arc<Task>> =
+            all().filter(|t| t.status.state >= TaskState::Failed).cloned().collect();
+        failed.sort_by_key(|t| std::cmp::Reverse((t.status.applied_at, t.id)));
+        failed.truncate(FAILED_SHOWN);
+
+        let mut facts = vec![match (status.converged, status.wanted) {
+            (true, 0) => format!("service {} wants no tasks and has none", service.name),
+            (true, n) => format!("service {} runs as asked: {}", service.name, tasks_word(n)),
+            (false, n) => {
+                format!("service {} wants {} and runs {}", service.name, tasks_word(n), status.running)
+            }
+        }];
+        facts.extend(waiting.iter().map(|group| self.waiting_fact(group)));
+        if service.mode.is_global() && status.wanted == 0 {
+            facts.push("no node complies with it: none is ready and active and meets its constraints".into());
+        }
+        let filled = self.tables.service_use(service.id).filled();
+        if status.updated < filled && filled > 0 {
+            facts.push(format!(
+                "an update is under way: {} of {filled} have the current revision",
+                status.updated
+            ));
+        }
+        facts.extend(self.delayed_fact(service));
+        facts.extend(self.given_up_fact(service));
+        if let Some(last) = failed.first() {
+            facts.push(format!("the last failure: {}", self.end_of(last)));
+        }
+        Why {
+            facts,
+            waiting,
+            decisions: self.decisions(service.id, |_| true),
+            tasks: failed,
+            ..Why::default()
+        }
+    }
+
+    fn waiting_fact(&self, group: &Waiting) -> String {
+        let verb = if group.count == 1 { "waits" } else { "wait" };
+        match &group.unplaced {
+            Some(unplaced) => format!("{} {verb}{WAITS}{unplaced}", tasks_word(group.count)),
+            None => {
+                format!("{} {verb}{WAITS}the scheduler has not looked at it yet", tasks_word(group.count))
+            }
+        }
+    }
+
+    /// The replacement that starts next, when one waits for its delay.
+    fn delayed_fact(&self, service: &Service) -> Option<String> {
+        let delayed = self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot());
+        let (at, task) = delayed.filter_map(|t| t.start_after.map(|at| (at, t))).min_by_key(|(at, _)| *at)?;
+        (task.desired == Desired::Ready)
+            .then(|| format!("task {} starts {}", tasks::name(self.tables, task), self.until(at)))
+    }
+
+    /// Slots that stay empty because the restart policy says so, when there are any.
+    fn given_up_fact(&self, service: &Service) -> Option<String> {
+        let last = self.tables.decisions(service.id).filter(|d| d.rule == Rule::NotReplaced).last()?;
+        let status = service_status(self.tables, service);
+        let filled = self.tables.service_use(service.id).filled();
+        (filled < status.wanted).then(|| format!("a task was not replaced: {}", last.text))
+    }
+}
