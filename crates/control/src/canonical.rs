@@ -4,7 +4,7 @@ use model::{PortSpec, ProgramSpec, TaskSpec, signal_number};
 
 /// True when replacing a task of one spec by a task of the other would change nothing.
 ///
-/// The order of constraints, of programs, and of ports after the first does not count (`PORT` is the first one's), nor
+/// The order of constraints, of platforms, of programs, and of ports after the first does not count (`PORT` is the first one's), nor
 /// do constraints that are said twice, nor how a stop signal is spelled.
 pub fn same_task(a: &TaskSpec, b: &TaskSpec) -> bool {
     a == b || canonical(a) == canonical(b)
@@ -16,6 +16,7 @@ fn canonical(spec: &TaskSpec) -> TaskSpec {
     spec.programs.iter_mut().for_each(canonical_program);
     spec.placement.constraints.sort_by_cached_key(ToString::to_string);
     spec.placement.constraints.dedup();
+    spec.placement.platforms.sort_by(|a, b| (&a.os, &a.arch).cmp(&(&b.os, &b.arch)));
     if let Some((_, rest)) = spec.ports.split_first_mut() {
         let key = |p: &PortSpec| (p.name.clone(), p.protocol, p.target, p.published);
         rest.sort_by_cached_key(key);

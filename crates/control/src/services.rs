@@ -97,6 +97,7 @@ pub(crate) fn create_changes(
         revision,
         previous: None,
         priority: spec.priority,
+        steering: spec.steering.clone(),
     }));
 }
 
@@ -206,6 +207,7 @@ pub(crate) fn update_changes(
         mode: spec.mode,
         update: spec.update,
         priority: spec.priority,
+        steering: spec.steering.clone(),
         ..old.clone()
     };
     let mut change = if new == *old { SpecChange::Nothing } else { SpecChange::Adjusted };
@@ -310,6 +312,7 @@ pub fn spec_of(tables: &Tables, service: &Service) -> ServiceSpec {
         mode: service.mode,
         update: service.update,
         priority: service.priority,
+        steering: service.steering.clone(),
         task,
     }
 }

@@ -146,7 +146,12 @@ fn weight(spec: &ServiceSpec) -> usize {
         p.command.iter().map(text).sum::<usize>() + p.env.iter().map(pair).sum::<usize>() + 16 * EACH
     });
     let constraints = spec.task.placement.constraints.iter().map(|c| text(&c.value) + 4 * EACH);
+    let preferences = spec.steering.preferences.iter();
+    let targets = preferences.flat_map(|p| &p.targets).map(|t| text(&t.value) + EACH);
+    let affinities = spec.steering.affinities.iter().map(|a| text(&a.to.value) + 4 * EACH);
     text(&spec.name)
+        + targets.sum::<usize>()
+        + affinities.sum::<usize>()
         + spec.labels.iter().map(pair).sum::<usize>()
         + programs.sum::<usize>()
         + constraints.sum::<usize>()

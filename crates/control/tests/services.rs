@@ -137,6 +137,7 @@ fn cluster_change_set_of_create(cluster: &control::testing::MemoryCluster) -> Ch
             revision,
             previous: None,
             priority: spec.priority,
+            steering: Default::default(),
         }),
     ])
 }

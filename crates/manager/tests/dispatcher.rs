@@ -193,6 +193,7 @@ fn service(replicas: u32) -> ChangeSet {
         revision: revision.id,
         previous: None,
         priority: 50,
+        steering: Default::default(),
     };
     ChangeSet::of(vec![Change::CreateRevision(revision), Change::CreateService(service)])
 }

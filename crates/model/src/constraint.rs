@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::Node;
+use crate::{Node, same_arch};
 
 /// One condition that a node must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,14 @@ impl FromStr for Constraint {
     }
 }
 
+impl FromStr for ConstraintKey {
+    type Err = ConstraintError;
+
+    fn from_str(text: &str) -> Result<Self, ConstraintError> {
+        parse_key(text.trim())
+    }
+}
+
 fn parse_key(key: &str) -> Result<ConstraintKey, ConstraintError> {
     let unknown = || ConstraintError::Key(key.chars().take(80).collect());
     let lower = key.to_ascii_lowercase();
@@ -169,6 +177,8 @@ impl Constraint {
                 return false;
             };
             parse_block(&self.value).is_some_and(|block| inside(address, block))
+        } else if self.key == ConstraintKey::Arch {
+            same_arch(&self.value, &found)
         } else {
             self.value.eq_ignore_ascii_case(&found)
         };
@@ -250,6 +260,9 @@ mod tests {
             ("node.labels.absent==x", false),
             ("node.hostname==ALPHA", true),
             ("node.platform.arch==amd64", true),
+            ("node.platform.arch==x86_64", true),
+            ("node.platform.arch!=X86_64", false),
+            ("node.platform.arch==aarch64", false),
             ("node.ip==10.0.0.0/8", true),
             ("node.ip==10.1.2.3", true),
             ("node.ip!=10.1.2.4", true),

@@ -17,6 +17,7 @@ mod resources;
 mod service;
 mod spec;
 mod state;
+mod steering;
 pub mod sync;
 mod task;
 mod units;
@@ -24,7 +25,9 @@ mod validate;
 
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
 pub use ids::{ClusterId, Id, IdError, JobId, NamespaceId, NodeId, RevisionId, ServiceId, SessionId, TaskId};
-pub use node::{Availability, Description, DriverInfo, Node, NodeState, NodeStatus, Platform, Role};
+pub use node::{
+    Availability, Description, DriverInfo, Node, NodeState, NodeStatus, Platform, Role, same_arch,
+};
 pub use note::{Decision, FilterKind, Lack, Refusal, Rule, Unplaced, Verdict};
 pub use resources::Resources;
 pub use service::{Cluster, Job, Meta, Mode, Namespace, Revision, Service, Version};
@@ -33,6 +36,7 @@ pub use spec::{
     Protocol, ReplacePolicy, RestartPolicy, ServiceSpec, TaskSpec, UpdatePolicy, signal_name, signal_number,
 };
 pub use state::{Desired, Owner, ProgramState, TaskState};
+pub use steering::{Affinity, Preference, Steering, Strategy, Target};
 pub use task::{BoundPort, ProgramEvent, ProgramStatus, Slot, Task, TaskStatus};
 pub use units::{Index, Span, Time, UnitError, format_bytes, format_cpus, parse_bytes, parse_cpus};
 pub use validate::{Invalid, check_labels, check_name, check_service_spec};

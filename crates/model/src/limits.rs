@@ -22,6 +22,14 @@ pub const PROGRAMS: usize = 16;
 pub const PORTS: usize = 64;
 /// Most constraints on one task.
 pub const CONSTRAINTS: usize = 64;
+/// Most placement preferences of one service, one inside the other.
+pub const PREFERENCES: usize = 8;
+/// Most values that one preference names a share for.
+pub const TARGETS: usize = 32;
+/// Most affinities of one service.
+pub const AFFINITIES: usize = 64;
+/// Most platforms of one task.
+pub const PLATFORMS: usize = 16;
 /// Most replicas of one service.
 pub const REPLICAS: u64 = 10_000_000;
 /// Largest spec text (a stack file, the body of a request) in bytes.

@@ -97,6 +97,26 @@ pub struct Platform {
     pub arch: Arc<str>,
 }
 
+impl Platform {
+    /// True when a program made for this platform runs on `node`; an empty word stands for any.
+    pub fn runs_on(&self, node: &Self) -> bool {
+        (self.os.is_empty() || self.os.eq_ignore_ascii_case(&node.os))
+            && (self.arch.is_empty() || same_arch(&self.arch, &node.arch))
+    }
+}
+
+/// True when two words name one architecture: without regard to case, `x86_64` is `amd64` and `aarch64` is `arm64`.
+pub fn same_arch(a: &str, b: &str) -> bool {
+    fn plain(word: &str) -> &str {
+        match word {
+            _ if word.eq_ignore_ascii_case("x86_64") => "amd64",
+            _ if word.eq_ignore_ascii_case("aarch64") => "arm64",
+            _ => word,
+        }
+    }
+    plain(a).eq_ignore_ascii_case(plain(b))
+}
+
 /// One driver of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverInfo {

@@ -102,6 +102,8 @@ words! {
         Unplaced = "unplaced",
         /// A node stayed away too long.
         Orphaned = "orphaned",
+        /// A task gave way to one of far higher priority.
+        Preempted = "preempted",
     }
 }
 
@@ -116,6 +118,8 @@ words! {
         Resources = "resources",
         /// A constraint does not hold.
         Constraint = "constraint",
+        /// Its operating system or architecture is none that the programs are made for.
+        Platform = "platform",
         /// A wanted host port is taken, or none is left.
         HostPort = "host-port",
         /// The node has as many tasks of the service as one may have.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, TaskSpec, Time, UpdatePolicy,
+    ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, TaskSpec, Time,
+    UpdatePolicy,
 };
 
 /// When an object was made and last changed. `modified` is its version: guards compare it.
@@ -81,6 +82,8 @@ pub struct Service {
     pub previous: Option<RevisionId>,
     /// 1 to 100; higher is placed first.
     pub priority: u8,
+    /// Which of the nodes that could take a task shall get it; changing it replaces nothing.
+    pub steering: Steering,
 }
 
 /// How many tasks a service has, and where.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Constraint, Mode, Resources, Span};
+use crate::{Constraint, Mode, Platform, Resources, Span, Steering};
 
 /// Keys and values that people attach to things.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -21,6 +21,8 @@ pub struct ServiceSpec {
     pub update: UpdatePolicy,
     /// 1 to 100; 50 when nothing is said.
     pub priority: u8,
+    /// Which of the nodes that could take a task shall get it.
+    pub steering: Steering,
     /// What each task runs.
     pub task: TaskSpec,
 }
@@ -258,6 +260,9 @@ pub struct Placement {
     pub constraints: Vec<Constraint>,
     /// How many tasks of the service one node may have; zero means any number.
     pub max_replicas: u32,
+    /// The platforms that its programs are made for, one of which the node must be; any when empty. An empty word
+    /// stands for any as well.
+    pub platforms: Vec<Platform>,
 }
 
 /// A port that a task serves.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::limits;
 use crate::{
     DriverKind, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec, Resources, ServiceSpec, Span,
-    TaskSpec, signal_number,
+    Steering, TaskSpec, signal_number,
 };
 
 /// A field that cannot be accepted.
@@ -56,7 +56,45 @@ pub fn check_service_spec(spec: &ServiceSpec) -> Check {
     ensure((1..=100).contains(&spec.priority), "priority", || {
         format!("{} is not between 1 and 100", spec.priority)
     })?;
+    check_steering(&spec.steering)?;
     check_task_spec(&spec.task)
+}
+
+fn check_steering(steering: &Steering) -> Check {
+    let (preferences, affinities) = (&steering.preferences, &steering.affinities);
+    ensure(preferences.len() <= limits::PREFERENCES, "placement.preferences", || {
+        format!("{} preferences are more than {}", preferences.len(), limits::PREFERENCES)
+    })?;
+    for (n, preference) in preferences.iter().enumerate() {
+        let field = format!("placement.preferences[{n}].targets");
+        let targets = &preference.targets;
+        ensure(targets.len() <= limits::TARGETS, &*field, || {
+            format!("{} values are more than {}", targets.len(), limits::TARGETS)
+        })?;
+        let mut values = BTreeSet::new();
+        for target in targets {
+            ensure(
+                !target.value.is_empty() && target.value.len() <= limits::LABEL_VALUE_LEN,
+                &*field,
+                || format!("a value has 1 to {} bytes", limits::LABEL_VALUE_LEN),
+            )?;
+            ensure(values.insert(target.value.to_ascii_lowercase()), &*field, || {
+                format!("{:?} is there twice, compared without regard to case", target.value)
+            })?;
+        }
+        let sum: u32 = targets.iter().map(|target| u32::from(target.percent)).sum();
+        ensure(sum <= 100, field, || format!("the shares are {sum} of 100 together"))?;
+    }
+    ensure(affinities.len() <= limits::AFFINITIES, "placement.affinities", || {
+        format!("{} affinities are more than {}", affinities.len(), limits::AFFINITIES)
+    })?;
+    for (n, affinity) in affinities.iter().enumerate() {
+        let fine = affinity.weight != 0 && (-100..=100).contains(&affinity.weight);
+        ensure(fine, format!("placement.affinities[{n}].weight"), || {
+            format!("{} is not between -100 and 100 without 0", affinity.weight)
+        })?;
+    }
+    Ok(())
 }
 
 /// Checks a name: letters, digits, `-` and `_` inside, at most 63 characters (SwarmKit's rule for services).
@@ -117,6 +155,17 @@ fn check_task_spec(spec: &TaskSpec) -> Check {
     ensure(spec.placement.constraints.len() <= limits::CONSTRAINTS, "placement.constraints", || {
         format!("{} constraints are more than {}", spec.placement.constraints.len(), limits::CONSTRAINTS)
     })?;
+    ensure(spec.placement.platforms.len() <= limits::PLATFORMS, "placement.platforms", || {
+        format!("{} platforms are more than {}", spec.placement.platforms.len(), limits::PLATFORMS)
+    })?;
+    for (n, platform) in spec.placement.platforms.iter().enumerate() {
+        let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let word = |word: &str| word.len() <= limits::NAME_LEN && word.chars().all(fine);
+        let both = word(&platform.os) && word(&platform.arch);
+        ensure(both, format!("placement.platforms[{n}]"), || {
+            format!("{}/{} is not a platform; write for example linux and amd64", platform.os, platform.arch)
+        })?;
+    }
     check_ports(&spec.ports)
 }
 
@@ -254,7 +303,7 @@ fn check_span(field: &str, span: Span) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::UpdatePolicy;
+    use crate::{Affinity, Platform, Preference, Target, UpdatePolicy};
 
     fn spec() -> ServiceSpec {
         ServiceSpec {
@@ -263,11 +312,25 @@ mod tests {
             mode: Mode::Replicated { replicas: 1 },
             update: UpdatePolicy::default(),
             priority: 50,
+            steering: Steering::default(),
             task: TaskSpec {
                 programs: vec![ProgramSpec::new(DriverKind::Exec, vec!["sleep".into(), "1".into()])],
                 ..TaskSpec::default()
             },
         }
+    }
+
+    fn zone(targets: &[(&str, u8)]) -> Preference {
+        let target = |(value, percent): &(&str, u8)| Target { value: (*value).into(), percent: *percent };
+        Preference { targets: targets.iter().map(target).collect(), ..zone_key() }
+    }
+
+    fn zone_key() -> Preference {
+        "node.labels.zone".parse().expect("a key")
+    }
+
+    fn to_worker(weight: i8) -> Affinity {
+        Affinity { to: "node.role==worker".parse().expect("a constraint"), weight }
     }
 
     #[test]
@@ -278,12 +341,27 @@ mod tests {
     #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 15] = [
+        let cases: [(Change, &str); 21] = [
             (|s| s.name = "".into(), "name"),
             (|s| s.name = "-web".into(), "name"),
             (|s| s.name = "a".repeat(64).into(), "name"),
             (|s| s.mode = Mode::GlobalBatch, "mode"),
             (|s| s.priority = 0, "priority"),
+            (|s| s.steering.preferences = vec![zone(&[]); 9], "placement.preferences"),
+            (
+                |s| s.steering.preferences = vec![zone(&[]), zone(&[("a", 60), ("b", 41)])],
+                "placement.preferences[1].targets",
+            ),
+            (
+                |s| s.steering.preferences = vec![zone(&[("a", 6), ("A", 4)])],
+                "placement.preferences[0].targets",
+            ),
+            (|s| s.steering.affinities = vec![to_worker(1), to_worker(0)], "placement.affinities[1].weight"),
+            (|s| s.steering.affinities = vec![to_worker(-101)], "placement.affinities[0].weight"),
+            (
+                |s| s.task.placement.platforms = vec![Platform { os: "li nux".into(), arch: "".into() }],
+                "placement.platforms[0]",
+            ),
             (|s| s.task.programs.clear(), "command"),
             (|s| s.task.programs[0].command.clear(), "command"),
             (|s| s.task.programs[0].command[0] = "a\0b".into(), "command"),

@@ -220,7 +220,7 @@ mod tests {
             (
                 r#"{"placement": {"nope": 1}}"#,
                 "placement.nope",
-                "placement.nope: is not a field here; known are constraints, max_replicas_per_node",
+                "placement.nope: is not a field here; known are constraints, max_replicas_per_node, platforms, preferences, affinities, strategy",
             ),
             (
                 r#"{"ports": [{"published": 70000}]}"#,

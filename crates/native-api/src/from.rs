@@ -7,8 +7,8 @@ use control::nodes::NodeChange;
 use model::{self, Constraint, DriverKind, Invalid, Labels, Lifecycle, ProgramSpec, Span, TaskSpec};
 
 use crate::types::{
-    Availability, Condition, Cpus, Driver, Duration, Mode, NodeUpdate, Port, PortMode, Program, Protocol,
-    Resources, ServiceSpec, Size,
+    Affinity, Availability, Condition, Cpus, Driver, Duration, Mode, NodeUpdate, Placement, Platform, Port,
+    PortMode, Preference, Program, Protocol, Resources, ServiceSpec, Size, Strategy, Target,
 };
 
 /// A whole service.
@@ -25,6 +25,7 @@ pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, 
         placement: model::Placement {
             constraints: constraints(&spec.placement.constraints)?,
             max_replicas: spec.placement.max_replicas_per_node,
+            platforms: std::mem::take(&mut spec.placement.platforms).into_iter().map(platform).collect(),
         },
         ports: spec.ports.into_iter().map(port).collect(),
         force: spec.force,
@@ -38,6 +39,7 @@ pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, 
             delay: span("update.delay", &spec.update.delay)?,
         },
         priority: spec.priority,
+        steering: steering(spec.placement, spec.preempt)?,
         task,
     })
 }
@@ -139,6 +141,40 @@ fn constraints(texts: &[String]) -> Result<Vec<Constraint>, Invalid> {
         text.parse().map_err(refused)
     };
     texts.iter().enumerate().map(parse).collect()
+}
+
+fn platform(platform: Platform) -> model::Platform {
+    model::Platform { os: platform.os.into(), arch: platform.arch.into() }
+}
+
+fn steering(placement: Placement, preempt: bool) -> Result<model::Steering, Invalid> {
+    let preference = |(n, written): (usize, Preference)| {
+        let over = written.spread.parse().map_err(|e: model::ConstraintError| {
+            Invalid::new(format!("placement.preferences[{n}].spread"), e.to_string())
+        })?;
+        let target = |target: Target| model::Target { value: target.value.into(), percent: target.percent };
+        Ok(model::Preference { over, targets: written.targets.into_iter().map(target).collect() })
+    };
+    let affinity = |(n, written): (usize, Affinity)| {
+        let to = written.constraint.parse().map_err(|e: model::ConstraintError| {
+            Invalid::new(format!("placement.affinities[{n}].constraint"), e.to_string())
+        })?;
+        Ok(model::Affinity { to, weight: written.weight })
+    };
+    Ok(model::Steering {
+        preferences: placement
+            .preferences
+            .into_iter()
+            .enumerate()
+            .map(preference)
+            .collect::<Result<_, _>>()?,
+        affinities: placement.affinities.into_iter().enumerate().map(affinity).collect::<Result<_, _>>()?,
+        strategy: match placement.strategy {
+            Strategy::Spread => model::Strategy::Spread,
+            Strategy::Binpack => model::Strategy::Binpack,
+        },
+        preempt,
+    })
 }
 
 fn port(port: Port) -> model::PortSpec {

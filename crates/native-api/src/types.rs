@@ -20,8 +20,9 @@ pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
 pub use quantity::{Cpus, Duration, Quantity, Size};
 pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate};
 pub use spec::{
-    Availability, Condition, Driver, Limits, LogPolicy, Mode, Placement, Port, PortMode, Program, Protocol,
-    Reservations, Resources, RestartInPlace, RestartPolicy, ServiceSpec, UpdatePolicy,
+    Affinity, Availability, Condition, Driver, Limits, LogPolicy, Mode, Placement, Port, PortMode,
+    Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy, ServiceSpec,
+    Strategy, Target, UpdatePolicy,
 };
 pub use stack::{Change, ServiceChange, Stack, StackDeploy, StackDeployed, StackService};
 pub use task::{BoundPort, ProgramEvent, ProgramStatus, Task};

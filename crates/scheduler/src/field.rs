@@ -43,6 +43,8 @@ pub(crate) struct Seat<'v> {
     taken: u32,
     /// A task whose place is thought to be empty.
     absent: Option<&'v Task>,
+    /// Tasks whose host ports are thought to be free, while the room that they will leave is looked at.
+    lifted: Vec<TaskId>,
     /// The load under which it stands in the order of the field.
     listed: u32,
 }
@@ -70,6 +72,7 @@ impl<'v> Seat<'v> {
             turn: 0,
             taken: 0,
             absent: None,
+            lifted: Vec::new(),
             listed: used.active(),
         }
     }
@@ -115,7 +118,9 @@ impl<'v> Seat<'v> {
     /// The task that holds a host port here, or was promised it by this pass.
     pub fn port_holder(&self, protocol: Protocol, port: u16) -> Option<TaskId> {
         let held = self.used.port_holder(protocol, port);
-        let held = held.filter(|holder| self.absent.is_none_or(|absent| absent.id != *holder));
+        let held = held.filter(|holder| {
+            self.absent.is_none_or(|absent| absent.id != *holder) && !self.lifted.contains(holder)
+        });
         held.or_else(|| self.ports.get(&(protocol, port)).copied())
     }
 
@@ -127,7 +132,8 @@ impl<'v> Seat<'v> {
     /// How many tasks of the service hold a reservation here, those placed by this turn of the pass included.
     pub fn tasks_of(&self, need: &Need) -> u32 {
         let held = if need.active == 0 { 0 } else { self.used.tasks_of(need.service) };
-        let absent = self.absent.is_some_and(|absent| absent.service == need.service);
+        let absent = self.absent.filter(|absent| absent.desired.is_wanted());
+        let absent = absent.is_some_and(|absent| absent.service == need.service);
         let taken = if self.turn == need.turn { self.taken } else { 0 };
         held.saturating_sub(u32::from(absent)) + taken
     }
@@ -145,6 +151,11 @@ impl<'v> Seat<'v> {
     /// Promises a place, with its resources and ports, to a task.
     pub fn take(&mut self, need: &Need, task: TaskId, ports: &[BoundPort]) {
         self.load += 1;
+        self.hold(need, task, ports);
+    }
+
+    /// Keeps room for a task that cannot be placed before others have ended.
+    pub fn hold(&mut self, need: &Need, task: TaskId, ports: &[BoundPort]) {
         self.free_cpus = self.free_cpus.saturating_sub(need.reserve.nano_cpus);
         self.free_memory = self.free_memory.saturating_sub(need.reserve.memory);
         for (name, amount) in &need.reserve.generic {
@@ -152,6 +163,37 @@ impl<'v> Seat<'v> {
         }
         self.ports.extend(ports.iter().map(|bound| ((bound.protocol, bound.port), task)));
         self.recall(need.turn, self.taken_in(need.turn) + 1);
+    }
+
+    /// Thinks that what tasks hold is free, or takes that back.
+    pub fn lift(&mut self, tasks: Vec<TaskId>, room: &Resources) {
+        self.lifted = tasks;
+        self.free_cpus = self.free_cpus.saturating_add(room.nano_cpus);
+        self.free_memory = self.free_memory.saturating_add(room.memory);
+        for (name, amount) in &room.generic {
+            *self.promised.entry(Arc::clone(name)).or_default() -= amount;
+        }
+    }
+
+    /// The opposite of [`lift`](Self::lift).
+    pub fn put_down(&mut self, room: &Resources) {
+        self.lifted = Vec::new();
+        self.free_cpus = self.free_cpus.saturating_sub(room.nano_cpus);
+        self.free_memory = self.free_memory.saturating_sub(room.memory);
+        for (name, amount) in &room.generic {
+            *self.promised.entry(Arc::clone(name)).or_default() += amount;
+        }
+    }
+
+    /// How full it is: the shares of its processors and of its memory that are reserved, in ten thousandths, added up.
+    pub fn fullness(&self) -> u32 {
+        let offer = &self.node.description.resources;
+        let share = |offer: i64, free: i64| {
+            let held = i128::from(offer.saturating_sub(free).max(0));
+            let share = if offer > 0 { held * 10_000 / i128::from(offer) } else { 0 };
+            u32::try_from(share).unwrap_or(u32::MAX).min(1_000_000)
+        };
+        share(offer.nano_cpus, self.free_cpus) + share(offer.memory, self.free_memory)
     }
 
     /// True when it stands under another load than it has now.

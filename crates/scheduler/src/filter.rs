@@ -18,6 +18,8 @@ pub(crate) enum Objection {
     Resources,
     /// The constraint at this place in the spec does not hold.
     Constraint(usize),
+    /// Its platform is none that the programs are made for.
+    Platform,
     /// The port at this place in the spec is taken.
     Port(usize),
     /// Too few ports are left for those that the spec leaves open.
@@ -34,6 +36,7 @@ impl Objection {
             Self::Driver => FilterKind::Driver,
             Self::Resources => FilterKind::Resources,
             Self::Constraint(_) => FilterKind::Constraint,
+            Self::Platform => FilterKind::Platform,
             Self::Port(_) | Self::OpenPorts(_) => FilterKind::HostPort,
             Self::MaxReplicas => FilterKind::MaxReplicas,
         }
@@ -42,6 +45,7 @@ impl Objection {
 
 /// What speaks against placing one more task here; `None` when the node takes it.
 pub(crate) fn object(seat: &Seat, need: &Need) -> Option<Objection> {
+    need.asked.set(need.asked.get() + 1);
     if !seat.takes_tasks {
         return Some(Objection::Ready);
     }
@@ -54,6 +58,11 @@ pub(crate) fn object(seat: &Seat, need: &Need) -> Option<Objection> {
     let constraints = &need.spec.placement.constraints;
     if let Some(at) = constraints.iter().position(|constraint| !constraint.holds(seat.node)) {
         return Some(Objection::Constraint(at));
+    }
+    let platforms = &need.spec.placement.platforms;
+    let here = &seat.node.description.platform;
+    if !platforms.is_empty() && !platforms.iter().any(|platform| platform.runs_on(here)) {
+        return Some(Objection::Platform);
     }
     object_to_sharing(seat, need)
 }

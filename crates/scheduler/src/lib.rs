@@ -17,11 +17,13 @@ mod need;
 mod pass;
 mod ports;
 mod reason;
+mod room;
 mod sets;
 mod spread;
+mod tree;
 mod turns;
 mod wake;
 
 pub use explain::explain;
-pub use pass::{Limits, Placements, schedule};
+pub use pass::{Limits, Placements, Visited, schedule};
 pub use wake::relevant;

@@ -1,6 +1,11 @@
 //! What a task wants of a node: read from its revision once, and shared by the whole group of equal tasks.
 
-use model::{DriverKind, Protocol, Resources, RevisionId, ServiceId, TaskSpec, TaskState};
+use std::cell::Cell;
+
+use model::{
+    DriverKind, NodeId, Protocol, Resources, RevisionId, ServiceId, Span, Steering, Strategy, TaskSpec,
+    TaskState, Time,
+};
 use store::{ServiceUse, Tables};
 
 /// What each task of a group wants of a node.
@@ -9,6 +14,8 @@ pub(crate) struct Need<'v> {
     pub service: ServiceId,
     /// What they run.
     pub spec: &'v TaskSpec,
+    /// What their service wishes.
+    pub steering: &'v Steering,
     /// The sum of what their programs reserve.
     pub reserve: Resources,
     /// The drivers of their programs, as [`driver_bit`]s.
@@ -19,7 +26,27 @@ pub(crate) struct Need<'v> {
     pub active: u32,
     /// The turn of the pass in which they are placed; see [`Seat::tasks_of`](crate::field::Seat::tasks_of).
     pub turn: u32,
+    /// How many nodes were asked for them.
+    pub asked: Cell<usize>,
+    /// Where failures are looked up; `None` while the service has too few of them to count.
+    failures: Option<Failures<'v>>,
 }
+
+/// What is known of failures.
+struct Failures<'v> {
+    view: &'v Tables,
+    revision: RevisionId,
+    /// Older ones don't count.
+    since: Time,
+}
+
+/// How many failures of a revision make a node worse for it, and for how long they count. SwarmKit's constants.
+const FAILURES: u32 = 5;
+const FAILURES_COUNT_FOR: Span = Span::from_secs(5 * 60);
+
+/// The wishes of a service that is gone.
+static NO_WISHES: Steering =
+    Steering { preferences: Vec::new(), affinities: Vec::new(), strategy: Strategy::Spread, preempt: false };
 
 /// The protocols in the order of [`Need::open`].
 pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
@@ -44,8 +71,20 @@ impl<'v> Need<'v> {
             let open = spec.ports.iter().filter(|port| port.published == 0 && port.protocol == protocol);
             open.count() as u32
         });
+        let steering = view.service(service).map_or(&NO_WISHES, |service| &service.steering);
+        let failed = used.by_state(TaskState::Failed) + used.by_state(TaskState::Rejected);
+        let since = Time(view.time().0.saturating_sub(FAILURES_COUNT_FOR.0));
+        let failures = (failed >= FAILURES).then_some(Failures { view, revision, since });
         let holding = TaskState::ALL.into_iter().filter(|state| state.holds_node());
         let active = holding.map(|state| used.by_state(state)).sum();
-        Some(Self { service, spec, reserve: spec.reservation(), drivers, open, active, turn })
+        let (reserve, asked) = (spec.reservation(), Cell::new(0));
+        Some(Self { service, spec, steering, reserve, drivers, open, active, turn, asked, failures })
+    }
+
+    /// How many tasks of the revision failed on a node lately, when they are enough to count; 255 at most.
+    pub fn failures_on(&self, node: NodeId) -> u8 {
+        let Some(Failures { view, revision, since }) = &self.failures else { return 0 };
+        let failures = view.failures_on(*revision, node, *since, u32::from(u8::MAX));
+        if failures < FAILURES { 0 } else { u8::try_from(failures).unwrap_or(u8::MAX) }
     }
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Service, Task, TaskId, Unplaced};
+use model::{RevisionId, Service, Task, TaskId, Unplaced};
 use store::{ChangeSet, Tables};
 
 use crate::field::Field;
 use crate::filter::object;
 use crate::need::Need;
 use crate::ports;
-use crate::reason::{Tally, node_gone};
+use crate::reason::{Tally, node_gone, room_is_made};
+use crate::room::Rooms;
 use crate::sets::{How, Sets};
 use crate::spread::{candidates, rank_again};
 use crate::turns::{Group, turns};
@@ -49,6 +50,23 @@ pub struct Placements {
     /// True when tasks or nodes were left alone because changes of them are in flight, which may end without an event
     /// that is [`relevant`](crate::relevant): run another pass once the next plan is applied or refused.
     pub held: bool,
+    /// How many tasks are told to end, to make room for others.
+    pub preempted: usize,
+    /// What the pass looked at.
+    pub visited: Visited,
+}
+
+/// What a pass looked at: its cost, whatever the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Visited {
+    /// Groups of equal tasks that waited.
+    pub groups: usize,
+    /// Tasks that were read.
+    pub tasks: usize,
+    /// Nodes that were looked at.
+    pub nodes: usize,
+    /// How often a node was asked for a group.
+    pub asked: usize,
 }
 
 /// Finds nodes for the tasks of `view` that wait, or says why there are none.
@@ -78,10 +96,12 @@ pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
         sets: Sets::new(limits.set),
         left: Vec::new(),
         touched: Vec::new(),
+        rooms: Rooms::default(),
         turn: 0,
         out: Placements::default(),
     };
     let groups = turns(view);
+    pass.out.visited.groups = groups.len();
     for turn in groups.chunk_by(|a, b| a.service.id == b.service.id) {
         if pass.budget() == 0 {
             pass.out.more = true;
@@ -90,7 +110,19 @@ pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
         pass.take_turn(turn);
     }
     pass.give_reasons();
+    pass.out.visited.nodes = pass.field.seats().len();
+    pass.out.visited.tasks += pass.rooms.read;
+    pass.out.held |= pass.rooms.held;
     Placements { sets: pass.sets.finish(), ..pass.out }
+}
+
+/// For a group whose tasks need not be read.
+fn found_unread<'v>(
+    found: &Found,
+    first: &'v Task,
+    last: &'v Task,
+) -> (Option<Found>, Option<(&'v Task, &'v Task)>) {
+    (Some(found.clone()), Some((first, last)))
 }
 
 struct Pass<'v, 'l> {
@@ -101,6 +133,8 @@ struct Pass<'v, 'l> {
     left: Vec<Left<'v>>,
     /// Seats that took a task of the group at hand.
     touched: Vec<u32>,
+    /// Room that is made by ending tasks.
+    rooms: Rooms<'v>,
     /// Counts the turns, from 1.
     turn: u32,
     out: Placements,
@@ -109,8 +143,13 @@ struct Pass<'v, 'l> {
 /// Tasks that found no node.
 struct Left<'v> {
     service: &'v Arc<Service>,
+    revision: RevisionId,
     need: Need<'v>,
     tasks: Vec<&'v Arc<Task>>,
+    /// The first and the last of the group, when its tasks were not read because nothing is probably new for them.
+    unread: Option<(&'v Task, &'v Task)>,
+    /// The first of those without a node wait for room that is kept for them on these seats.
+    kept: Vec<u32>,
     /// Where the turn placed tasks of the service, and how many; only kept when the spec limits them.
     taken: Vec<(u32, u32)>,
     /// Why, if that was found out before any was placed.
@@ -118,6 +157,7 @@ struct Left<'v> {
 }
 
 /// A reason that was found in the middle of a pass. It holds at the end if nothing was placed since.
+#[derive(Clone)]
 struct Found {
     why: Unplaced,
     /// How many tasks the pass had placed.
@@ -148,10 +188,17 @@ impl<'v> Pass<'v, '_> {
     /// Places the tasks of a group, those that were made for a node before the others of as many as may still be placed.
     /// `seats` collects where.
     fn place_group(&mut self, group: &Group<'v>, need: Need<'v>, seats: &mut Vec<u32>) {
+        let mut found = self.found_before(group, &need);
+        if let (Some(found), Some((count, first, last))) = (&found, self.ends(group))
+            && !need.steering.preempt
+            && [first, last].iter().all(|task| task.unplaced.as_deref() == Some(&found.why))
+        {
+            self.out.unplaced += count;
+            return self.leave(group, need, Vec::new(), found_unread(found, first, last));
+        }
         let mut tasks = group.tasks(self.view).peekable();
         let mut left = Vec::new();
-        let mut stuck = false;
-        let mut found = None;
+        let mut stuck = found.is_some();
         while tasks.peek().is_some() {
             if self.budget() == 0 {
                 self.out.more = true;
@@ -169,9 +216,63 @@ impl<'v> Pass<'v, '_> {
         }
         if !left.is_empty() {
             self.out.unplaced += left.len();
-            let taken = Vec::new();
-            self.left.push(Left { service: group.service, need, tasks: left, taken, found });
+            self.leave(group, need, left, (found, None));
+        } else {
+            self.count_asked(&need);
         }
+    }
+
+    /// Tasks that found no node stay, with room kept for as many of them as there is, if their service asks for that.
+    fn leave(
+        &mut self,
+        group: &Group<'v>,
+        need: Need<'v>,
+        tasks: Vec<&'v Arc<Task>>,
+        (found, unread): (Option<Found>, Option<(&'v Task, &'v Task)>),
+    ) {
+        let kept =
+            if need.steering.preempt { self.keep_room(group.service, &need, &tasks) } else { Vec::new() };
+        self.count_asked(&need);
+        let (service, revision, taken) = (group.service, group.revision, Vec::new());
+        self.left.push(Left { service, revision, need, tasks, unread, kept, taken, found });
+    }
+
+    /// Makes room for tasks without a node; returns where, for the first of them.
+    fn keep_room(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> Vec<u32> {
+        let free: Vec<&Arc<Task>> = tasks.iter().copied().filter(|task| task.node.is_none()).collect();
+        if free.is_empty() {
+            return Vec::new();
+        }
+        self.field.complete();
+        let kept = self.rooms.keep(self.view, &mut self.field, need, service.priority, &free);
+        for (task, kept) in free.iter().zip(&kept) {
+            if !kept.end.is_empty() {
+                self.out.preempted += kept.end.len();
+                self.sets.make_room(self.view, service, task, self.field.seat_mut(kept.seat), &kept.end);
+            }
+        }
+        kept.iter().map(|kept| kept.seat).collect()
+    }
+
+    /// The first and the last task of a group that wait for any node, and how many there are, when they are settled.
+    fn ends(&self, group: &Group<'v>) -> Option<(usize, &'v Task, &'v Task)> {
+        let (count, first, last) = self.view.waiting_ends(group.service.id, group.revision)?;
+        let settled = |task: &Task| self.view.is_settled(task.modified);
+        (settled(first) && settled(last)).then_some((count, &**first, &**last))
+    }
+
+    /// Why the group finds no node, when it found none before: what found none will hardly find one now, so the reason is looked
+    /// for at once, before its tasks are read.
+    fn found_before(&mut self, group: &Group<'v>, need: &Need<'v>) -> Option<Found> {
+        let (_, first, _) = self.ends(group)?;
+        first.unplaced.as_ref()?;
+        self.field.complete();
+        let why = self.reason(need)?;
+        Some(Found { why, placed: self.out.placed })
+    }
+
+    fn count_asked(&mut self, need: &Need) {
+        self.out.visited.asked += need.asked.take();
     }
 
     /// The tasks that are not in flight, those made for a node apart. The version of one in flight is not known yet, so
@@ -182,7 +283,9 @@ impl<'v> Pass<'v, '_> {
     ) -> (Vec<&'v Arc<Task>>, Vec<&'v Arc<Task>>) {
         let view = self.view;
         let held = &mut self.out.held;
+        let read = &mut self.out.visited.tasks;
         let settled = tasks.filter(|task| {
+            *read += 1;
             let settled = view.is_settled(task.modified);
             // The event of a task that is made wakes the scheduler; that of one that is explained does not.
             *held |= !settled && view.is_settled(task.created);
@@ -224,7 +327,7 @@ impl<'v> Pass<'v, '_> {
             return 0;
         };
         // What found no node before will hardly find one now; so the reason is looked for at once.
-        if first.unplaced.is_some() {
+        if first.unplaced.is_some() && found.is_none() {
             self.field.complete();
             if let Some(why) = self.reason(need) {
                 *found = Some(Found { why, placed: self.out.placed });
@@ -234,7 +337,7 @@ impl<'v> Pass<'v, '_> {
         let mut candidates = candidates(&mut self.field, need, tasks.len());
         for (placed, task) in tasks.iter().enumerate() {
             let took = candidates.take_best(|rank| {
-                let how = How::Spread { of_service: rank.of_service };
+                let how = How::Spread { of_service: rank.of_service() };
                 self.assign(service, need, task, rank.seat, how);
                 rank_again(rank.seat, self.field.seat(rank.seat), need)
             });
@@ -275,19 +378,35 @@ impl<'v> Pass<'v, '_> {
     fn give_reasons(&mut self) {
         self.sets.begin_reasons();
         let mut budget = self.limits.reasons.max(1);
-        if self.left.iter().any(|left| left.tasks.iter().any(|task| task.node.is_none())) {
+        let free = |left: &Left| left.unread.is_some() || left.tasks.iter().any(|task| task.node.is_none());
+        if self.left.iter().any(free) {
             self.field.complete();
         }
-        for left in std::mem::take(&mut self.left) {
+        for mut left in std::mem::take(&mut self.left) {
             for (seat, taken) in &left.taken {
                 self.field.seat_mut(*seat).recall(left.need.turn, *taken);
             }
+            let found = left.found.take().filter(|found| found.placed == self.out.placed);
+            let mut found = found.map(|found| found.why);
+            if let Some((first, last)) = left.unread {
+                found = found.or_else(|| self.reason(&left.need));
+                let told = |task: &Task| found.is_some() && task.unplaced.as_deref() == found.as_ref();
+                if !told(first) || !told(last) {
+                    let tasks = self.view.tasks_waiting_of(left.service.id, left.revision);
+                    let (_, free) = self.settled(tasks);
+                    left.tasks = free;
+                }
+            }
             let (alone, free): (Vec<_>, Vec<_>) =
                 left.tasks.iter().copied().partition(|task| task.node.is_some());
+            for (task, seat) in free.iter().zip(&left.kept) {
+                let why = room_is_made(self.field.seat(*seat));
+                self.explain(left.service, &[*task], why, &mut budget);
+            }
+            let free = &free[left.kept.len().min(free.len())..];
             if !free.is_empty() {
-                let found = left.found.filter(|found| found.placed == self.out.placed);
-                match found.map(|found| found.why).or_else(|| self.reason(&left.need)) {
-                    Some(why) => self.explain(left.service, &free, why, &mut budget),
+                match found.or_else(|| self.reason(&left.need)) {
+                    Some(why) => self.explain(left.service, free, why, &mut budget),
                     // A pass frees nothing, so only nodes in flight can be the ones that would take them.
                     None => self.out.held = true,
                 }
@@ -295,6 +414,7 @@ impl<'v> Pass<'v, '_> {
             for (why, tasks) in self.reasons_of_preassigned(&left.need, &alone) {
                 self.explain(left.service, &tasks, why, &mut budget);
             }
+            self.count_asked(&left.need);
         }
     }
 

@@ -100,6 +100,11 @@ pub(crate) fn verdict(view: &Tables, seat: &Seat, need: &Need) -> Option<(Filter
     let mut tally = Tally::new(need);
     tally.count(seat, objection);
     let text = match objection {
+        Objection::Platform => {
+            let here = &seat.node.description.platform;
+            let wanted = tally.platform_sentence(About::ThisNode);
+            format!("{wanted}: it is {}/{} here", here.os, here.arch)
+        }
         // Of a single node it is worth saying what it has instead.
         Objection::Constraint(at) => {
             let constraint = &need.spec.placement.constraints[at];
@@ -111,6 +116,13 @@ pub(crate) fn verdict(view: &Tables, seat: &Seat, need: &Need) -> Option<(Filter
         _ => tally.sentence(view, objection.filter(), About::ThisNode),
     };
     Some((objection.filter(), text.into()))
+}
+
+/// Why a task waits for which room is being made.
+pub(crate) fn room_is_made(seat: &Seat) -> Unplaced {
+    let text =
+        format!("room is kept for it on {}, until tasks there have ended", seat.node.description.hostname);
+    Unplaced { refusals: vec![Refusal { filter: FilterKind::Resources, nodes: 1, text: text.into() }] }
 }
 
 /// Why a task cannot be placed that was made for a node which is gone.
@@ -174,7 +186,7 @@ impl<'v, 'n> Tally<'v, 'n> {
                 let place = PROTOCOLS.iter().position(|p| *p == protocol).unwrap_or(0);
                 self.open[place] += 1;
             }
-            Objection::MaxReplicas => {}
+            Objection::Platform | Objection::MaxReplicas => {}
         }
     }
 
@@ -218,6 +230,7 @@ impl<'v, 'n> Tally<'v, 'n> {
             FilterKind::Driver => self.driver_sentence(about),
             FilterKind::Resources => self.resources_sentence(about),
             FilterKind::Constraint => self.constraint_sentence(about),
+            FilterKind::Platform => self.platform_sentence(about),
             FilterKind::HostPort => self.port_sentence(view, about),
             FilterKind::MaxReplicas => {
                 let most = self.need.spec.placement.max_replicas;
@@ -292,6 +305,13 @@ impl<'v, 'n> Tally<'v, 'n> {
             }
         });
         listed(phrases, ", ")
+    }
+
+    fn platform_sentence(&self, about: About) -> String {
+        let any = |word: &Arc<str>| if word.is_empty() { "any".into() } else { word.to_string() };
+        let platforms = self.need.spec.placement.platforms.iter();
+        let wanted = listed(platforms.map(|p| format!("{}/{}", any(&p.os), any(&p.arch))), " or ");
+        format!("the programs need {wanted}{}", about.on(self.refused[FilterKind::Platform as usize]))
     }
 
     fn port_sentence(&self, view: &Tables, about: About) -> String {

@@ -3,10 +3,12 @@
 use std::fmt::{Arguments, Write};
 use std::sync::Arc;
 
-use model::{BoundPort, Rule, Service, Task, TaskId, Unplaced, Version};
-use store::{Change, ChangeSet, Guard, ObjectId};
+use model::{BoundPort, Desired, Rule, Service, Steering, Strategy, Task, TaskId, Unplaced, Version};
+use store::{Change, ChangeSet, Guard, ObjectId, Tables};
 
 use crate::field::Seat;
+use crate::reason::task_name;
+use crate::room::Other;
 
 /// The change sets of a pass as they grow.
 ///
@@ -119,6 +121,14 @@ impl Sets {
         let only = (tasks == 1).then_some(task);
         let mut say = |text: Arguments| self.decide(service, Rule::Placed, only, text);
         match (how, tasks) {
+            (How::Spread { .. }, 1) if !service.steering.is_plain() => {
+                say(format_args!("placed on {hostname}: {}", order(&service.steering)));
+            }
+            (How::Spread { .. }, _) if !service.steering.is_plain() => say(format_args!(
+                "{tasks} tasks placed on {}: {}",
+                counted(nodes, "node", "nodes"),
+                order(&service.steering)
+            )),
             (How::Spread { of_service }, 1) => say(format_args!(
                 "placed on {hostname}: fewest tasks of the service ({of_service}), then fewest tasks in all ({load})"
             )),
@@ -132,6 +142,49 @@ impl Sets {
                 counted(nodes, "node", "nodes")
             )),
         }
+    }
+
+    /// Tells tasks on a node to end, so that another gets their room: all of them or none.
+    pub fn make_room(
+        &mut self,
+        view: &Tables,
+        service: &Service,
+        task: &Task,
+        seat: &mut Seat,
+        end: &[Other],
+    ) {
+        if self.assigns > 0 && self.assigns + end.len() > self.limit {
+            self.close();
+        }
+        self.assigns += end.len();
+        if seat.guarded_in != self.number {
+            seat.guarded_in = self.number;
+            self.guard(ObjectId::Node(seat.node.id), seat.node.meta.modified);
+        }
+        let (name, hostname) = (task_name(view, task.id), &seat.node.description.hostname);
+        for other in end {
+            self.guard(ObjectId::Task(other.task.id), other.task.modified);
+            self.open.changes.push(Change::DirectTask { task: other.task.id, desired: Desired::Shutdown });
+            let victim = task_name(view, other.task.id);
+            let (low, high) = (other.service.priority, service.priority);
+            self.decide(
+                other.service,
+                Rule::Preempted,
+                Some(other.task.id),
+                format_args!(
+                    "{victim} on {hostname} ends to make room for {name}: its priority {low} is below {high}"
+                ),
+            );
+        }
+        let names: Vec<String> = end.iter().take(3).map(|other| task_name(view, other.task.id)).collect();
+        let more = if end.len() > 3 { format!(" and {} more", end.len() - 3) } else { String::new() };
+        let names = names.join(", ");
+        self.decide(
+            service,
+            Rule::Preempted,
+            Some(task.id),
+            format_args!("{name} gets room on {hostname}: {names}{more} of lower priority ends for it"),
+        );
     }
 
     fn decide(&mut self, service: &Service, rule: Rule, task: Option<TaskId>, text: Arguments) {
@@ -180,6 +233,23 @@ impl Sets {
         }
         done
     }
+}
+
+/// What was looked at, in its order.
+fn order(steering: &Steering) -> String {
+    let mut parts = Vec::new();
+    if !steering.preferences.is_empty() {
+        let keys: Vec<String> = steering.preferences.iter().map(|p| p.over.to_string()).collect();
+        parts.push(format!("evenly over {}", keys.join(" and ")));
+    }
+    if !steering.affinities.is_empty() {
+        parts.push("highest affinity first".into());
+    }
+    parts.push(match steering.strategy {
+        Strategy::Spread => "fewest tasks of the service first".into(),
+        Strategy::Binpack => "fullest node first".into(),
+    });
+    parts.join(", then ")
 }
 
 /// A number with its noun.

@@ -214,6 +214,7 @@ fn service(ids: &mut Ids, number: u32, memory: i64) -> (Service, Revision) {
         revision: of,
         previous: None,
         priority: 50,
+        steering: Default::default(),
     };
     (service, revision)
 }

@@ -423,6 +423,7 @@ fn service(number: u32) -> (Service, Revision) {
         revision,
         previous: None,
         priority: 50,
+        steering: Default::default(),
     };
     (service, of)
 }

@@ -36,6 +36,7 @@ fn service(id: u128, name: &str, mode: Mode) -> ChangeSet {
         revision: revision.id,
         previous: None,
         priority: 50,
+        steering: Default::default(),
     };
     ChangeSet::of(vec![Change::CreateRevision(revision), Change::CreateService(service)])
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Condition, Constraint, Limits, Mode, Placement, ReplacePolicy, Resources, Span, UpdatePolicy,
-    parse_bytes, parse_cpus,
+    Affinity, Condition, Constraint, Limits, Mode, Placement, Preference, ReplacePolicy, Resources, Span,
+    Steering, Strategy, Target, UpdatePolicy, parse_bytes, parse_cpus,
 };
 
 use crate::keys;
@@ -19,6 +19,7 @@ pub(crate) struct Deploy {
     pub limits: Limits,
     pub reserve: Resources,
     pub placement: Placement,
+    pub steering: Steering,
     pub update: UpdatePolicy,
 }
 
@@ -30,6 +31,7 @@ impl Default for Deploy {
             limits: Limits::default(),
             reserve: Resources::default(),
             placement: Placement::default(),
+            steering: Steering::default(),
             update: UpdatePolicy::default(),
         }
     }
@@ -50,7 +52,7 @@ pub(crate) fn read(fields: &Fields<'_>, findings: &mut Findings) -> Deploy {
         }
     }
     if let Some(field) = fields.get("placement") {
-        deploy.placement = placement(field, findings).unwrap_or_default();
+        (deploy.placement, deploy.steering) = placement(field, findings).unwrap_or_default();
     }
     if let Some(field) = fields.get("update_config") {
         deploy.update = update_config(field, findings).unwrap_or_default();
@@ -150,7 +152,7 @@ fn reservations(field: &Field<'_>, findings: &mut Findings) -> Option<Resources>
     Some(reserve)
 }
 
-fn placement(field: &Field<'_>, findings: &mut Findings) -> Option<Placement> {
+fn placement(field: &Field<'_>, findings: &mut Findings) -> Option<(Placement, Steering)> {
     let fields = field.fields(findings, &keys::PLACEMENT)?;
     let mut placement = Placement::default();
     if let Some(list) = fields.get("constraints") {
@@ -159,7 +161,62 @@ fn placement(field: &Field<'_>, findings: &mut Findings) -> Option<Placement> {
             items.iter().filter_map(|i| i.parsed(findings, str::parse::<Constraint>)).collect();
     }
     placement.max_replicas = fields.get("max_replicas_per_node").and_then(|f| f.whole(findings)).unwrap_or(0);
-    Some(placement)
+    Some((placement, steering(&fields, findings)))
+}
+
+/// What is wished of nodes: docker's preferences, and what only Quelea knows.
+fn steering(fields: &Fields<'_>, findings: &mut Findings) -> Steering {
+    let mut steering = Steering::default();
+    if let Some(list) = fields.get("preferences") {
+        let items = list.items(findings).unwrap_or_default();
+        steering.preferences = items.iter().filter_map(|item| preference(item, findings)).collect();
+    }
+    if let Some(list) = fields.get("x-affinities") {
+        let items = list.items(findings).unwrap_or_default();
+        steering.affinities = items.iter().filter_map(|item| affinity(item, findings)).collect();
+    }
+    let strategy = fields.get("x-strategy").and_then(|field| {
+        field.parsed(findings, |text| {
+            Strategy::from_word(text).ok_or("is not a strategy; use spread or binpack")
+        })
+    });
+    steering.strategy = strategy.unwrap_or_default();
+    steering
+}
+
+fn preference(item: &Field<'_>, findings: &mut Findings) -> Option<Preference> {
+    let fields = item.fields(findings, &keys::PREFERENCE)?;
+    let Some(spread) = fields.get("spread") else {
+        item.refuse(findings, "write spread with a key, such as spread: node.labels.zone");
+        return None;
+    };
+    let mut preference: Preference = spread.parsed(findings, str::parse)?;
+    if let Some(list) = fields.get("x-targets") {
+        let items = list.items(findings).unwrap_or_default();
+        preference.targets = items.iter().filter_map(|item| target(item, findings)).collect();
+    }
+    Some(preference)
+}
+
+fn target(item: &Field<'_>, findings: &mut Findings) -> Option<Target> {
+    let fields = item.fields(findings, &keys::TARGET)?;
+    let (Some(value), Some(percent)) = (fields.get("value"), fields.get("percent")) else {
+        item.refuse(findings, "needs a value and a percent");
+        return None;
+    };
+    Some(Target { value: value.text(findings)?.into(), percent: percent.whole(findings)? })
+}
+
+fn affinity(item: &Field<'_>, findings: &mut Findings) -> Option<Affinity> {
+    let fields = item.fields(findings, &keys::AFFINITY)?;
+    let (Some(to), Some(weight)) = (fields.get("constraint"), fields.get("weight")) else {
+        item.refuse(findings, "needs a constraint and a weight");
+        return None;
+    };
+    let weight = weight.parsed(findings, |text| {
+        text.parse::<i8>().map_err(|_| format!("{text:?} is not a weight; write a number from -100 to 100"))
+    });
+    Some(Affinity { to: to.parsed(findings, str::parse)?, weight: weight? })
 }
 
 fn update_config(field: &Field<'_>, findings: &mut Findings) -> Option<UpdatePolicy> {

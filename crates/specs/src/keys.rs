@@ -48,6 +48,7 @@ pub(crate) const SERVICE: Known = Known {
         "ports",
         "logging",
         "deploy",
+        "platform",
         "x-driver",
     ],
     refused: &[
@@ -109,7 +110,6 @@ pub(crate) const SERVICE: Known = Known {
         ("oom_score_adj", REMOVE),
         ("pid", REMOVE),
         ("pids_limit", "write deploy.resources.limits.pids"),
-        ("platform", "write a constraint on node.platform.arch under deploy.placement.constraints"),
         ("post_start", REMOVE),
         ("pre_stop", REMOVE),
         ("privileged", PRIVILEGES),
@@ -182,12 +182,18 @@ pub(crate) const DISCRETE: Known = Known { read: &["kind", "value"], refused: &[
 
 /// In `placement`.
 pub(crate) const PLACEMENT: Known = Known {
-    read: &["constraints", "max_replicas_per_node"],
-    refused: &[(
-        "preferences",
-        "placement preferences are not supported yet; tasks are spread over the nodes without them",
-    )],
+    read: &["constraints", "max_replicas_per_node", "preferences", "x-affinities", "x-strategy"],
+    refused: &[],
 };
+
+/// One of `preferences`.
+pub(crate) const PREFERENCE: Known = Known { read: &["spread", "x-targets"], refused: &[] };
+
+/// One of `x-targets`.
+pub(crate) const TARGET: Known = Known { read: &["value", "percent"], refused: &[] };
+
+/// One of `x-affinities`.
+pub(crate) const AFFINITY: Known = Known { read: &["constraint", "weight"], refused: &[] };
 
 /// A port in its long form.
 pub(crate) const PORT: Known = Known {

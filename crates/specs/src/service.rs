@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    DriverKind, Invalid, Labels, LogPolicy, ProgramSpec, ServiceSpec, Span, TaskSpec, check_service_spec,
-    parse_bytes,
+    DriverKind, Invalid, Labels, LogPolicy, Platform, ProgramSpec, ServiceSpec, Span, TaskSpec,
+    check_service_spec, parse_bytes,
 };
 
 use crate::problem::Findings;
@@ -27,7 +27,8 @@ pub(crate) fn read(
     }
     let fields = field.fields(findings, &keys::SERVICE)?;
     let deploy_fields = fields.get("deploy").and_then(|f| f.fields(findings, &keys::DEPLOY));
-    let deploy = deploy_fields.as_ref().map(|f| deploy::read(f, findings)).unwrap_or_default();
+    let mut deploy = deploy_fields.as_ref().map(|f| deploy::read(f, findings)).unwrap_or_default();
+    deploy.placement.platforms = platforms(&fields, findings);
     let mut program = program(&fields, vars, findings);
     program.limits = deploy.limits;
     program.reserve = deploy.reserve;
@@ -37,6 +38,7 @@ pub(crate) fn read(
         mode: deploy.mode,
         update: deploy.update,
         priority: ServiceSpec::PRIORITY,
+        steering: deploy.steering,
         task: TaskSpec {
             programs: vec![program],
             replace: deploy.replace,
@@ -54,6 +56,21 @@ pub(crate) fn read(
         findings.refuse(at, path, invalid.problem);
     }
     Some(spec)
+}
+
+/// `platform: linux/amd64`; docker's variant of an architecture is no question that a node answers.
+fn platforms(fields: &Fields<'_>, findings: &mut Findings) -> Vec<Platform> {
+    let Some(field) = fields.get("platform") else { return Vec::new() };
+    let read = field.parsed(findings, |text| {
+        let mut parts = text.split('/');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(os), Some(arch), None) if !os.is_empty() && !arch.is_empty() => {
+                Ok(Platform { os: os.into(), arch: arch.into() })
+            }
+            _ => Err("is not a platform; write os/arch, such as linux/amd64"),
+        }
+    });
+    read.into_iter().collect()
 }
 
 fn program(fields: &Fields<'_>, vars: &BTreeMap<String, String>, findings: &mut Findings) -> ProgramSpec {

@@ -122,6 +122,30 @@ deploy:
 }
 
 #[test]
+fn wishes_arrive() {
+    let spec = service(
+        "command: a
+platform: linux/aarch64
+deploy:
+  placement:
+    preferences:
+      - spread: node.labels.region
+      - spread: node.labels.zone
+        x-targets: [{value: a, percent: 70}]
+    x-affinities:
+      - {constraint: node.labels.disk==ssd, weight: -50}
+    x-strategy: binpack
+",
+    );
+    let keys: Vec<_> = spec.steering.preferences.iter().map(|p| p.over.to_string()).collect();
+    assert_eq!(keys, ["node.labels.region", "node.labels.zone"]);
+    assert_eq!(spec.steering.preferences[1].targets[0].percent, 70);
+    assert_eq!(spec.steering.affinities[0].weight, -50);
+    assert_eq!(spec.steering.strategy, model::Strategy::Binpack);
+    assert_eq!(&*spec.task.placement.platforms[0].arch, "aarch64");
+}
+
+#[test]
 fn what_is_left_out_is_as_in_docker() {
     let spec = service("command: sleep 5");
     assert_eq!(spec.mode, Mode::Replicated { replicas: 1 });
@@ -365,9 +389,20 @@ fn keys_that_cannot_be() {
         ),
         (
             "command: a\ndeploy: {placement: {preferences: [{spread: x}]}}",
-            "2:22 deploy.placement.preferences:",
-            "not supported yet",
+            "2:45 deploy.placement.preferences[0].spread:",
+            "known are node.id",
         ),
+        (
+            "command: a\ndeploy: {placement: {preferences: [{x-targets: []}]}}",
+            "2:36 deploy.placement.preferences[0]:",
+            "write spread with a key",
+        ),
+        (
+            "command: a\ndeploy: {placement: {x-affinities: [{constraint: node.id==x, weight: 900}]}}",
+            "2:70 deploy.placement.x-affinities[0].weight:",
+            "-100 to 100",
+        ),
+        ("command: a\nplatform: linux", "2:11 platform:", "os/arch"),
     ] {
         check_refused(body, starts, part);
     }

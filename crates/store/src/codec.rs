@@ -17,6 +17,7 @@ mod piece;
 mod shape;
 mod snapshot;
 mod spec;
+mod steering;
 mod task;
 
 pub use entry::{ENTRY_BYTES, ENTRY_FORMAT, check_entry, decode_entry, encode_entry};

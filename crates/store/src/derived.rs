@@ -43,7 +43,8 @@ impl NodeUse {
         self.ports.iter().copied()
     }
 
-    /// How many tasks of the service hold a reservation here.
+    /// How many tasks of the service hold a reservation here and are wanted: those that are on their way out don't
+    /// count, because what replaces them is spread as if they were gone.
     pub fn tasks_of(&self, service: ServiceId) -> u32 {
         self.by_service.get(&service).copied().unwrap_or(0)
     }
@@ -57,11 +58,27 @@ impl NodeUse {
         self.ports.binary_search_by_key(&(protocol, port), |(protocol, port, _)| (*protocol, *port))
     }
 
+    /// A task that holds a reservation begins to be wanted, or ceases to.
+    pub(crate) fn want(&mut self, service: ServiceId, wanted: bool) {
+        if wanted {
+            *self.by_service.entry(service).or_insert(0) += 1;
+            return;
+        }
+        match self.by_service.get_mut(&service) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                self.by_service.remove(&service);
+            }
+        }
+    }
+
     /// A task takes its reservation.
     pub(crate) fn take(&mut self, task: &Task, reservation: &Resources) {
         self.reserved.add(reservation);
         self.active += 1;
-        *self.by_service.entry(task.service).or_insert(0) += 1;
+        if task.desired.is_wanted() {
+            self.want(task.service, true);
+        }
         for BoundPort { protocol, port, .. } in &task.ports {
             match self.port_place(*protocol, *port) {
                 Ok(at) => self.ports[at].2 = task.id,
@@ -74,11 +91,8 @@ impl NodeUse {
     pub(crate) fn give_back(&mut self, task: &Task, reservation: &Resources) {
         self.reserved.subtract(reservation);
         self.active -= 1;
-        match self.by_service.get_mut(&task.service) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                self.by_service.remove(&task.service);
-            }
+        if task.desired.is_wanted() {
+            self.want(task.service, false);
         }
         for BoundPort { protocol, port, .. } in &task.ports {
             if let Ok(at) = self.port_place(*protocol, *port)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Desired, Slot, Task, TaskId, Time};
+use model::{Desired, Slot, Task, TaskId, TaskState, Time};
 
 use crate::ServiceUse;
 use crate::slab::NONE;
@@ -61,6 +61,7 @@ impl Tables {
     pub(crate) fn index_on_node(&mut self, handle: u32) {
         let Some(TaskEntry { task, node, .. }) = self.tasks.get(handle).cloned() else { return };
         self.name_node(node, &task, handle);
+        self.index_failure(None, Some(&task), node, handle);
         if task.holds_reservation() {
             self.reserve(node, &task, true);
         }
@@ -77,9 +78,15 @@ impl Tables {
             self.name_node(node, &new, handle);
         }
         self.index_waits(Some(&old), Some(&new), handle);
+        self.index_failure(Some((&old, was_on)), Some(&new), node, handle);
         match (old.holds_reservation(), new.holds_reservation()) {
             (false, true) => self.reserve(node, &new, true),
             (true, false) => self.reserve(was_on, &old, false),
+            (true, true) if old.desired.is_wanted() != new.desired.is_wanted() => {
+                if let Some(entry) = self.nodes.get_mut(node) {
+                    Arc::make_mut(&mut entry.used).want(new.service, new.desired.is_wanted());
+                }
+            }
             _ => {}
         }
         if old.fills_slot() == new.fills_slot() {
@@ -105,6 +112,7 @@ impl Tables {
         self.release_revision(task.revision);
         self.unname_node(node, &task, handle);
         self.index_waits(Some(&task), None, handle);
+        self.index_failure(Some((&task, node)), None, node, handle);
         if task.holds_reservation() {
             self.reserve(node, &task, false);
         }
@@ -162,6 +170,16 @@ impl Tables {
         }
     }
 
+    /// Keeps the index of failures.
+    fn index_failure(&mut self, old: Option<(&Task, u32)>, new: Option<&Task>, node: u32, handle: u32) {
+        if let Some((old, node)) = old.filter(|(task, _)| failed(task)) {
+            self.failed.remove(&(old.revision, node, old.status.applied_at, handle));
+        }
+        if let Some(new) = new.filter(|task| failed(task)) {
+            self.failed.insert((new.revision, node, new.status.applied_at, handle));
+        }
+    }
+
     fn begin_to_wait(&mut self, task: &Task, handle: u32) {
         let group = self.waiting.entry((task.service, task.revision)).or_default();
         match task.slot {
@@ -201,6 +219,12 @@ impl Tables {
             self.by_load.insert((after, id), node);
         }
     }
+}
+
+/// True for a task that failed where the scheduler had put it.
+fn failed(task: &Task) -> bool {
+    let failed = matches!(task.status.state, TaskState::Failed | TaskState::Rejected);
+    failed && task.node.is_some() && matches!(task.slot, Slot::Number(_))
 }
 
 /// When a task that waits for a moment shall run.

@@ -84,6 +84,8 @@ pub struct Tables {
     pub(crate) by_node: OrdSet<(u32, TaskId, u32)>,
     pub(crate) waiting: OrdMap<(ServiceId, RevisionId), Waiting>,
     pub(crate) delayed: OrdSet<(Time, TaskId)>,
+    /// Failed tasks of numbered slots that are still known: revision, node, when that was applied, task.
+    pub(crate) failed: OrdSet<(RevisionId, u32, Time, u32)>,
 }
 
 /// What is known under a node's id. Outlives the node while tasks name it.
@@ -187,6 +189,7 @@ impl Tables {
             by_node: OrdSet::new(),
             waiting: OrdMap::new(),
             delayed: OrdSet::new(),
+            failed: OrdSet::new(),
         }
     }
 
@@ -306,6 +309,14 @@ impl Tables {
             Some(entry) => &entry.used,
             None => NodeUse::none(),
         }
+    }
+
+    /// How many tasks of a revision failed on a node since a moment, by the log's clock; at most `most`, and only those
+    /// that are still known. Tasks that were made for the node don't count.
+    pub fn failures_on(&self, revision: RevisionId, node: NodeId, since: Time, most: u32) -> u32 {
+        let Some(handle) = self.node_handles.get(&node) else { return 0 };
+        let range = (revision, *handle, since, 0)..=(revision, *handle, Time(i64::MAX), u32::MAX);
+        u32::try_from(self.failed.range(range).take(most as usize).count()).unwrap_or(most)
     }
 
     /// A job.

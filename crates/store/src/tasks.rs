@@ -116,6 +116,20 @@ impl Tables {
         self.waiting.get(&(service, revision)).into_iter().flat_map(|waiting| self.in_waiting(waiting))
     }
 
+    /// How many tasks of a service and a revision wait for a node, with the first and the last of them in the order of
+    /// [`tasks_waiting_of`](Self::tasks_waiting_of), up to the order of those that share a slot; `None` when one of them
+    /// is in the slot of a node. Costs O(log tasks).
+    pub fn waiting_ends(
+        &self,
+        service: ServiceId,
+        revision: RevisionId,
+    ) -> Option<(usize, &Arc<Task>, &Arc<Task>)> {
+        let waiting = self.waiting.get(&(service, revision)).filter(|waiting| waiting.on_nodes.is_empty())?;
+        let (_, _, first) = waiting.numbered.get_min()?;
+        let (_, _, last) = waiting.numbered.get_max()?;
+        Some((waiting.numbered.len(), self.task_at(*first)?, self.task_at(*last)?))
+    }
+
     fn in_waiting<'a>(&'a self, waiting: &'a Waiting) -> impl Iterator<Item = &'a Arc<Task>> + use<'a> {
         let numbered = waiting.numbered.iter().map(|(made, slot, task)| ((*made, *slot), *task));
         let on_nodes = waiting.on_nodes.iter().map(|(made, slot, task)| ((*made, *slot), *task));

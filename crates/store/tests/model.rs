@@ -108,6 +108,7 @@ struct NodeFacts {
     ports: Vec<(Protocol, u16, TaskId)>,
     by_service: Vec<u32>,
     active: u32,
+    failures: Vec<u32>,
 }
 
 fn node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
@@ -115,16 +116,27 @@ fn node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
     for task in tables.tasks().filter(|t| t.node == Some(node) && t.holds_reservation()) {
         facts.active += 1;
         facts.reserved.add(&tables.revision(task.revision).expect("kept by its task").task.reservation());
-        facts.by_service[(task.service.0.as_u128() - 0x2001) as usize] += 1;
+        if task.desired.is_wanted() {
+            facts.by_service[(task.service.0.as_u128() - 0x2001) as usize] += 1;
+        }
         facts
             .ports
             .extend(task.ports.iter().map(|BoundPort { protocol, port, .. }| (*protocol, *port, task.id)));
     }
     facts.ports.sort();
+    let failed = |t: &&std::sync::Arc<Task>| {
+        matches!(t.status.state, TaskState::Failed | TaskState::Rejected) && matches!(t.slot, Slot::Number(_))
+    };
+    let count = |revision| {
+        let of = |t: &&std::sync::Arc<Task>| t.node == Some(node) && t.revision == revision;
+        tables.tasks().filter(of).filter(failed).count() as u32
+    };
+    facts.failures = revisions().map(count).collect();
     facts
 }
 
-fn read_node_facts(used: &NodeUse) -> NodeFacts {
+fn read_node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
+    let used: &NodeUse = tables.node_use(node);
     for (protocol, port, task) in used.ports() {
         assert_eq!(used.port_holder(protocol, port), Some(task));
     }
@@ -133,6 +145,7 @@ fn read_node_facts(used: &NodeUse) -> NodeFacts {
         ports: used.ports().collect(),
         by_service: (1..=SERVICES).map(|n| used.tasks_of(service_id(n))).collect(),
         active: used.active(),
+        failures: revisions().map(|id| tables.failures_on(id, node, Time(i64::MIN), u32::MAX)).collect(),
     }
 }
 

@@ -261,6 +261,22 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(progress::SETTLED.as_s
 /// States of tasks that run no more.
 const ENDED: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
 
+/// What a service wishes of its nodes.
+fn placement(fields: &mut Fields, placement: &native_api::types::Placement) {
+    let platforms = placement.platforms.iter().map(|p| format!("{}/{}", p.os, p.arch));
+    fields.add_all("Platforms", platforms);
+    let preferences = placement.preferences.iter().map(|p| {
+        let shares = p.targets.iter().map(|t| format!(" {}={}%", t.value, t.percent));
+        format!("{}{}", p.spread, shares.collect::<String>())
+    });
+    fields.add_all("Spread over", preferences);
+    fields
+        .add_all("Affinities", placement.affinities.iter().map(|a| format!("{}:{}", a.constraint, a.weight)));
+    if placement.strategy == native_api::types::Strategy::Binpack {
+        fields.add("Strategy", "binpack");
+    }
+}
+
 fn ports(service: &Service) -> String {
     let show = |p: &native_api::types::Port| {
         let name = if p.name.is_empty() { String::new() } else { format!("{}=", p.name) };
@@ -338,6 +354,7 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     if spec.placement.max_replicas_per_node > 0 {
         fields.add("Per node", format!("at most {}", spec.placement.max_replicas_per_node));
     }
+    placement(&mut fields, &spec.placement);
     fields.add("Ports", ports(service));
     fields.add(
         "Limits",
@@ -592,7 +609,11 @@ z123          each  global      1/2       1 waiting  http=80/tcp,any/udp  beat
         let (mut screen, out, _) = paper();
         let spec = json!({
             "name": "web", "replicas": 3, "command": ["serve"], "env": {"A": "1", "B": "2"}, "user": "nobody",
-            "placement": {"constraints": ["node.role==worker"], "max_replicas_per_node": 1},
+            "placement": {
+                "constraints": ["node.role==worker"], "max_replicas_per_node": 1, "strategy": "binpack",
+                "preferences": [{"spread": "node.labels.zone", "targets": [{"value": "a", "percent": 70}]}],
+                "affinities": [{"constraint": "node.labels.a==b", "weight": -7}],
+            },
             "resources": {"limits": {"cpus": 0.5, "memory": 67108864, "pids": 0}, "reservations": {"generic_resources": {"gpu": 1}}},
             "restart_policy": {"condition": "on-failure", "delay": "2s", "max_attempts": 3, "window": "1m0s"},
         });
@@ -615,6 +636,9 @@ Environment:  A=1
 User:         nobody
 Constraints:  node.role==worker
 Per node:     at most 1
+Spread over:  node.labels.zone a=70%
+Affinities:   node.labels.a==b:-7
+Strategy:     binpack
 Limits:       0.5 CPUs, 64 MiB memory
 Counted:      gpu=1
 Replaced:     on failure, after 2s, at most 3 times in 1m0s

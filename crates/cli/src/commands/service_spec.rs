@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use model::Span;
 use native_api::types::{
-    Condition, Cpus, Driver, Duration, Mode, Port, PortMode, Protocol, ServiceSpec, Size,
+    Affinity, Condition, Cpus, Driver, Duration, Mode, Port, PortMode, Preference, Protocol, ServiceSpec,
+    Size, Strategy,
 };
 
 use super::options;
@@ -39,6 +40,9 @@ pub struct CreateFlags {
     /// A condition on nodes, such as node.labels.zone==east.
     #[arg(long)]
     pub constraint: Vec<String>,
+    /// What tasks are spread over, such as spread=node.labels.zone; the first counts most.
+    #[arg(long, value_name = "spread=KEY", value_parser = placement_pref)]
+    pub placement_pref: Vec<String>,
     /// A host port: mode=host,published=8080,name=http,protocol=tcp, or host:8080/tcp, or host for any free one. The
     /// program listens on it itself; it learns it from PORT and QUELEA_PORT_<name>.
     #[arg(short, long, value_name = "PORT", value_parser = port)]
@@ -111,9 +115,22 @@ pub struct CommonFlags {
     /// 1 to 100; higher is placed first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     priority: Option<u8>,
+    /// Whether tasks whose priority is at least 10 lower may be ended to make room.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    preempt: Option<bool>,
+    /// Which of equally good nodes is taken: spread (the emptiest) or binpack (the fullest).
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
+    strategy: Option<Strategy>,
+    /// A condition that makes a node better, with its weight from -100 to 100: node.labels.disk==ssd:50. Replaces all
+    /// that are there; an empty text takes them away.
+    #[arg(long, value_name = "CONSTRAINT:WEIGHT", value_parser = affinity)]
+    affinity: Vec<AffinityFlag>,
     #[command(flatten)]
     registry: options::RegistryFlags,
 }
+
+/// One `--affinity`; `None` for the empty text.
+pub type AffinityFlag = Option<Affinity>;
 
 /// One `--log-opt`.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +171,7 @@ impl CreateFlags {
             ..ServiceSpec::default()
         };
         spec.placement.constraints = self.constraint;
+        spec.placement.preferences = self.placement_pref.into_iter().map(preference).collect();
         spec.resources.reservations.generic_resources = self.generic_resource.into_iter().collect();
         for file in &self.env_file {
             for (name, value) in read_env_file(file)? {
@@ -242,6 +260,11 @@ impl CommonFlags {
         set(&mut spec.update.parallelism, self.update_parallelism);
         set(&mut spec.update.delay, self.update_delay.map(Duration::of));
         set(&mut spec.priority, self.priority);
+        set(&mut spec.preempt, self.preempt);
+        set(&mut spec.placement.strategy, self.strategy);
+        if !self.affinity.is_empty() {
+            spec.placement.affinities = self.affinity.into_iter().flatten().collect();
+        }
         // An empty text takes the setting away, as in docker.
         for (field, given) in [
             (&mut spec.stop_signal, self.stop_signal),
@@ -300,6 +323,41 @@ pub fn generic_resource(text: &str) -> Result<(String, u64), String> {
         Ok(n) if n > 0 => Ok((name, n)),
         _ => Err(format!("{amount:?} is not a count above 0")),
     }
+}
+
+/// `spread=KEY`, docker's only kind of placement preference.
+pub fn placement_pref(text: &str) -> Result<String, String> {
+    match options::pair(text)? {
+        (kind, key) if kind == "spread" => match key.parse::<model::ConstraintKey>() {
+            Ok(key) => Ok(key.to_string()),
+            Err(e) => Err(e.to_string()),
+        },
+        (kind, _) => Err(format!("{kind:?} is not known; write spread=KEY")),
+    }
+}
+
+/// An even spread over a key.
+pub fn preference(spread: String) -> Preference {
+    Preference { spread, targets: Vec::new() }
+}
+
+fn strategy(text: &str) -> Result<Strategy, String> {
+    match text {
+        "spread" => Ok(Strategy::Spread),
+        "binpack" => Ok(Strategy::Binpack),
+        _ => Err("use spread or binpack".into()),
+    }
+}
+
+fn affinity(text: &str) -> Result<AffinityFlag, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (constraint, weight) = text.rsplit_once(':').ok_or("write CONSTRAINT:WEIGHT")?;
+    let weight = weight.parse::<i8>().ok().filter(|w| *w != 0 && (-100..=100).contains(w));
+    let weight = weight.ok_or("the weight is a number from -100 to 100 without 0")?;
+    let constraint = constraint.parse::<model::Constraint>().map_err(|e| e.to_string())?;
+    Ok(Some(Affinity { constraint: constraint.to_string(), weight }))
 }
 
 fn log_opt(text: &str) -> Result<LogOpt, String> {
@@ -453,6 +511,15 @@ mod tests {
                 "--driver exec --name c --constraint node.role==manager --constraint node.labels.a!=b --replicas-max-per-node 2 -- a",
                 json!({"name": "c", "command": ["a"], "placement": {
                     "constraints": ["node.role==manager", "node.labels.a!=b"], "max_replicas_per_node": 2,
+                    "strategy": "spread",
+                }}),
+            ),
+            (
+                "--driver exec --name c --placement-pref spread=node.labels.zone --placement-pref spread=NODE.platform.os --strategy binpack --affinity node.labels.a==b:-7 --preempt -- a",
+                json!({"name": "c", "command": ["a"], "preempt": true, "placement": {
+                    "constraints": [], "max_replicas_per_node": 0, "strategy": "binpack",
+                    "preferences": [{"spread": "node.labels.zone"}, {"spread": "node.platform.os"}],
+                    "affinities": [{"constraint": "node.labels.a==b", "weight": -7}],
                 }}),
             ),
             (
@@ -504,6 +571,11 @@ mod tests {
             ("--driver exec --generic-resource gpu=0 -- a", "not a count"),
             ("--driver exec --log-opt tag=x -- a", "known are max-size"),
             ("--driver exec --priority 0 -- a", "1..=100"),
+            ("--driver exec --placement-pref pack=node.id -- a", "write spread=KEY"),
+            ("--driver exec --placement-pref spread=rack -- a", "known are node.id"),
+            ("--driver exec --affinity node.id==x:0 -- a", "-100 to 100"),
+            ("--driver exec --affinity node.id==x -- a", "CONSTRAINT:WEIGHT"),
+            ("--driver exec --strategy pack -- a", "spread or binpack"),
         ] {
             let failure = made(line).expect_err(line);
             assert!(failure.to_string().contains(part), "{line}: {failure}");

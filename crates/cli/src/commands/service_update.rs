@@ -39,6 +39,12 @@ pub struct Update {
     /// Take a condition on nodes away.
     #[arg(long, value_name = "CONSTRAINT")]
     constraint_rm: Vec<String>,
+    /// Spread over one more key, inside the others: spread=node.labels.zone.
+    #[arg(long, value_name = "spread=KEY", value_parser = service_spec::placement_pref)]
+    placement_pref_add: Vec<String>,
+    /// Spread over a key no longer.
+    #[arg(long, value_name = "spread=KEY", value_parser = service_spec::placement_pref)]
+    placement_pref_rm: Vec<String>,
     /// Add a host port, or change the one of the same number or name; see `service create`.
     #[arg(long, value_name = "PORT", value_parser = service_spec::port)]
     publish_add: Vec<Port>,
@@ -120,6 +126,17 @@ impl Update {
                 spec.placement.constraints.push(constraint);
             }
         }
+        let preferences = &mut spec.placement.preferences;
+        for key in &self.placement_pref_rm {
+            let place = preferences.iter().position(|p| same_key(&p.spread, key));
+            let place = place.ok_or_else(|| not_there("placement-pref-rm", &format!("spread={key}")))?;
+            preferences.remove(place);
+        }
+        for key in self.placement_pref_add {
+            if !preferences.iter().any(|p| same_key(&p.spread, &key)) {
+                preferences.push(service_spec::preference(key));
+            }
+        }
         for wanted in &self.publish_rm {
             let before = spec.ports.len();
             let named = port_names(wanted)?;
@@ -154,6 +171,11 @@ fn same_constraint(a: &str, b: &str) -> bool {
         Err(_) => text.trim().to_owned(),
     };
     bare(a) == bare(b)
+}
+
+/// One key, however it is spelled.
+fn same_key(a: &str, b: &str) -> bool {
+    a.parse::<model::ConstraintKey>().map_or(a == b, |a| Ok(a) == b.parse())
 }
 
 /// Which ports a text names: `8080`, `8080/udp`, or a port's name.
@@ -233,9 +255,23 @@ mod tests {
             (&["--label-rm", "x", "--label-add", "y=2"], json!({"labels": {"y": "2"}})),
             (
                 &["--constraint-rm", "node.role == worker", "--constraint-add", "node.id==x"],
-                json!({"placement": {"constraints": ["node.id==x"], "max_replicas_per_node": 0}}),
+                json!({"placement": {"constraints": ["node.id==x"], "max_replicas_per_node": 0, "strategy": "spread"}}),
             ),
             (&["--constraint-add", "node.role == worker"], json!({})),
+            (
+                &[
+                    "--placement-pref-add",
+                    "spread=node.labels.zone",
+                    "--placement-pref-add",
+                    "spread=node.id",
+                ],
+                json!({"placement": {
+                    "constraints": ["node.role==worker"], "max_replicas_per_node": 0, "strategy": "spread",
+                    "preferences": [{"spread": "node.labels.zone"}, {"spread": "node.id"}],
+                }}),
+            ),
+            (&["--preempt=true"], json!({"preempt": true})),
+            (&["--preempt=false"], json!({})),
             (&["--user", ""], json!({"user": null})),
             (&["--stop-grace-period", "1s"], json!({"stop_grace_period": "1s"})),
         ] {
@@ -264,6 +300,7 @@ mod tests {
             (&["--env-rm", "Z"][..], "--env-rm Z: the service has no such thing"),
             (&["--label-rm", "z"], "--label-rm z"),
             (&["--constraint-rm", "node.id==q"], "--constraint-rm node.id==q"),
+            (&["--placement-pref-rm", "spread=node.id"], "--placement-pref-rm spread=node.id"),
             (&["--publish-rm", "8080"], "--publish-rm 8080"),
             (&["--publish-rm", "53/icmp"], "tcp or udp"),
             (&["--generic-resource-rm", "tpu"], "--generic-resource-rm tpu"),

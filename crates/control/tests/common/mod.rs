@@ -35,6 +35,7 @@ pub fn spec(name: &str, replicas: u32) -> ServiceSpec {
         mode: Mode::Replicated { replicas },
         update: UpdatePolicy::default(),
         priority: 50,
+        steering: Default::default(),
         task: TaskSpec {
             programs: vec![ProgramSpec::new(DriverKind::Exec, vec!["sleep".into(), "100".into()])],
             ..TaskSpec::default()

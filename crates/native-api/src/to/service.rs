@@ -8,9 +8,9 @@ use store::{Table, Tables};
 
 use super::{map, time};
 use crate::types::{
-    Condition, Cpus, Driver, Duration, Limits, LogPolicy, Mode, Placement, Port, PortMode, Program, Protocol,
-    Reservations, Resources, RestartInPlace, RestartPolicy, RevisionInfo, Service, ServiceSpec,
-    ServiceStatus, Size, UpdatePolicy,
+    Affinity, Condition, Cpus, Driver, Duration, Limits, LogPolicy, Mode, Placement, Platform, Port,
+    PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
+    RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy,
 };
 
 /// A service and how it is.
@@ -76,6 +76,7 @@ fn spec(spec: model::ServiceSpec) -> ServiceSpec {
         mode,
         replicas,
         priority: spec.priority,
+        preempt: spec.steering.preempt,
         update: UpdatePolicy { parallelism: spec.update.parallelism, delay: Duration::of(spec.update.delay) },
         restart_policy: RestartPolicy {
             condition: match task.replace.condition {
@@ -90,6 +91,8 @@ fn spec(spec: model::ServiceSpec) -> ServiceSpec {
         placement: Placement {
             constraints: task.placement.constraints.iter().map(ToString::to_string).collect(),
             max_replicas_per_node: task.placement.max_replicas,
+            platforms: task.placement.platforms.iter().map(platform).collect(),
+            ..wishes(&spec.steering)
         },
         ports: task.ports.iter().map(port).collect(),
         force: task.force,
@@ -97,6 +100,29 @@ fn spec(spec: model::ServiceSpec) -> ServiceSpec {
     };
     put_programs(&mut shown, task.programs.iter().map(program).collect());
     shown
+}
+
+/// What a service wishes of its nodes, with nothing of what it needs.
+fn wishes(steering: &model::Steering) -> Placement {
+    let target = |t: &model::Target| Target { value: t.value.to_string(), percent: t.percent };
+    let preference = |p: &model::Preference| Preference {
+        spread: p.over.to_string(),
+        targets: p.targets.iter().map(target).collect(),
+    };
+    let affinity = |a: &model::Affinity| Affinity { constraint: a.to.to_string(), weight: a.weight };
+    Placement {
+        preferences: steering.preferences.iter().map(preference).collect(),
+        affinities: steering.affinities.iter().map(affinity).collect(),
+        strategy: match steering.strategy {
+            model::Strategy::Spread => Strategy::Spread,
+            model::Strategy::Binpack => Strategy::Binpack,
+        },
+        ..Placement::default()
+    }
+}
+
+fn platform(platform: &model::Platform) -> Platform {
+    Platform { os: platform.os.to_string(), arch: platform.arch.to_string() }
 }
 
 /// One program `main` is shown flat, others as a list: the way each can be submitted again.
@@ -182,7 +208,7 @@ mod tests {
 
     /// Every field other than its default, in JSON as a person writes it.
     const FULL: &str = r#"{
-        "name": "web", "labels": {"a": "b"}, "mode": "replicated", "replicas": 7, "priority": 70,
+        "name": "web", "labels": {"a": "b"}, "mode": "replicated", "replicas": 7, "priority": 70, "preempt": true,
         "update": {"parallelism": 2, "delay": "1m"}, "driver": "mock", "command": ["a", "b"],
         "env": {"K": "V"}, "working_dir": "/tmp", "user": "nobody:nogroup",
         "resources": {"limits": {"cpus": "0.5", "memory": "64m", "pids": 9},
@@ -191,7 +217,12 @@ mod tests {
         "restart": {"attempts": 1, "window": "1h", "delay": "2s"},
         "log": {"max_bytes": "1m", "files": 5},
         "restart_policy": {"condition": "on-failure", "delay": "0s", "max_attempts": 4, "window": "10m"},
-        "placement": {"constraints": ["node.role==worker"], "max_replicas_per_node": 3},
+        "placement": {"constraints": ["node.role==worker"], "max_replicas_per_node": 3,
+                      "platforms": [{"os": "linux", "arch": "x86_64"}, {"arch": "arm64"}],
+                      "preferences": [{"spread": "node.labels.zone", "targets": [{"value": "a", "percent": 70}]},
+                                      {"spread": "node.platform.os"}],
+                      "affinities": [{"constraint": "node.labels.disk==ssd", "weight": -40}],
+                      "strategy": "binpack"},
         "ports": [{"name": "http", "protocol": "udp", "target": 1, "published": 80, "mode": "host"}],
         "force": 6
     }"#;
@@ -214,6 +245,8 @@ mod tests {
         }
         let again: ServiceSpec = serde_json::from_value(json).unwrap();
         assert_eq!(from::service_spec(again).unwrap(), inside);
+        assert_eq!(inside.steering.preferences.len(), 2);
+        assert_eq!(inside.task.placement.platforms.len(), 2);
     }
 
     #[test]
@@ -246,6 +279,14 @@ mod tests {
             (
                 r#"{"placement": {"constraints": ["node.role==worker", "server.type == front"]}}"#,
                 "placement.constraints[1]: \"server.type\" is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>",
+            ),
+            (
+                r#"{"placement": {"preferences": [{"spread": "rack"}]}}"#,
+                "placement.preferences[0].spread: \"rack\" is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>",
+            ),
+            (
+                r#"{"placement": {"affinities": [{"constraint": "node.labels.a", "weight": 1}]}}"#,
+                "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value or key!=value",
             ),
             (
                 r#"{"mode": "global", "replicas": 2}"#,

@@ -54,7 +54,8 @@ pub struct Node {
 }
 
 /// Operating system and architecture, in Go's words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Platform {
     /// For example `linux`.
     pub os: String,

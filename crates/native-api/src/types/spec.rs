@@ -6,7 +6,7 @@ use model::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cpus, Duration, Size};
+use super::{Cpus, Duration, Platform, Size};
 
 /// A whole service. The fields from `driver` to `log` describe its one program, `main`; a task of several programs lists
 /// them in `programs` instead.
@@ -24,6 +24,8 @@ pub struct ServiceSpec {
     pub replicas: Option<u32>,
     /// 1 to 100; higher is placed first.
     pub priority: u8,
+    /// True when tasks whose priority is at least 10 lower may be ended if nothing else makes room.
+    pub preempt: bool,
     /// How a new revision replaces the old one, stop-first.
     pub update: UpdatePolicy,
     /// What runs the program.
@@ -71,6 +73,7 @@ impl Default for ServiceSpec {
             mode: Mode::Replicated,
             replicas: None,
             priority: model::ServiceSpec::PRIORITY,
+            preempt: false,
             update: UpdatePolicy::default(),
             driver: program.driver,
             command: program.command,
@@ -307,6 +310,60 @@ pub struct Placement {
     pub constraints: Vec<String>,
     /// How many tasks of the service one node may have; 0 means any number.
     pub max_replicas_per_node: u32,
+    /// The platforms that the programs are made for, one of which the node must be; any when empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<Platform>,
+    /// What is tried to even out over the nodes, the most important first. Changing this and what follows replaces no
+    /// task.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preferences: Vec<Preference>,
+    /// What makes a node better or worse.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub affinities: Vec<Affinity>,
+    /// Which of equally good nodes is taken.
+    pub strategy: Strategy,
+}
+
+/// Tasks are divided over the values that nodes have for a key; nodes without a value are together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Preference {
+    /// The key, such as `node.labels.zone`.
+    pub spread: String,
+    /// How large a share some values shall have; evenly over all when empty. Values that are not named share the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
+}
+
+/// The share that nodes with one value shall have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Target {
+    /// The value.
+    pub value: String,
+    /// 0 to 100 of a hundred tasks.
+    pub percent: u8,
+}
+
+/// A condition that makes a node better, or worse.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Affinity {
+    /// What must hold, such as `node.labels.disk==ssd`.
+    pub constraint: String,
+    /// -100 to 100, not 0; the sum of those that hold is compared, the highest is best.
+    pub weight: i8,
+}
+
+/// Which of equally good nodes is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// The one with the fewest tasks of the service, then the fewest in all.
+    #[default]
+    Spread,
+    /// The fullest one that still has room, so that others stay free.
+    Binpack,
 }
 
 /// A port that a task serves.

@@ -134,6 +134,7 @@ impl World {
             revision,
             previous: None,
             priority: 50,
+            steering: Default::default(),
         };
         let changes =
             vec![Change::CreateRevision(new_revision(revision, id, 1, task)), Change::CreateService(service)];

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use model::{
     Availability, Description, Desired, DriverInfo, DriverKind, Labels, Meta, Mode, NamespaceId, Node,
     NodeId, NodeState, NodeStatus, Platform, PortMode, PortSpec, ProgramSpec, Protocol, Resources, Revision,
-    RevisionId, Role, Service, ServiceId, Slot, Task, TaskId, TaskSpec, TaskState, Time, UpdatePolicy,
+    RevisionId, Role, Service, ServiceId, Slot, Steering, Task, TaskId, TaskSpec, TaskState, Time,
+    UpdatePolicy,
 };
 use scheduler::{Limits, Placements, schedule};
 use store::{Applied, Change, ChangeSet, Entry, FEATURE_LEVEL, Tables};
@@ -104,18 +105,19 @@ pub fn port(mut spec: TaskSpec, protocol: Protocol, published: u16) -> TaskSpec 
 pub struct World {
     pub tables: Tables,
     next_task: u32,
+    late: i64,
 }
 
 impl World {
     pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
-        let mut world = Self { tables: Tables::new(), next_task: 1 };
+        let mut world = Self { tables: Tables::new(), next_task: 1, late: 0 };
         world.must(nodes.into_iter().map(Change::CreateNode).collect());
         world
     }
 
     pub fn entry(&mut self, sets: Vec<ChangeSet>) -> Applied {
         let index = self.tables.index() + 1;
-        let time = Time(i64::try_from(index).expect("a small index") * 10);
+        let time = Time(i64::try_from(index).expect("a small index") * 10 + self.late);
         self.tables.apply(index, &Entry { feature_level: FEATURE_LEVEL, time, sets })
     }
 
@@ -143,8 +145,33 @@ impl World {
             revision: revision_id(n, 1),
             previous: None,
             priority,
+            steering: Default::default(),
         };
         self.must(vec![Change::CreateRevision(revision(n, 1, spec)), Change::CreateService(service)]);
+    }
+
+    /// Changes what service `n` wishes.
+    pub fn steer(&mut self, n: u32, change: impl FnOnce(&mut Steering)) {
+        let mut new = Service::clone(self.tables.service(service_id(n)).expect("the service is there"));
+        change(&mut new.steering);
+        self.must(vec![Change::UpdateService(new)]);
+    }
+
+    /// Service `n` with preferences over node labels.
+    pub fn prefer(&mut self, n: u32, labels: &[&str]) {
+        let preference = |label: &&str| format!("node.labels.{label}").parse().expect("a key");
+        self.steer(n, |s| s.preferences = labels.iter().map(preference).collect());
+    }
+
+    /// Tells a task to end.
+    pub fn stop(&mut self, n: u32) {
+        self.must(vec![Change::DirectTask { task: task_id(n), desired: Desired::Shutdown }]);
+    }
+
+    /// Lets so many nanoseconds pass.
+    pub fn wait(&mut self, span: i64) {
+        self.late += span;
+        self.must(vec![]);
     }
 
     /// Gives service `n` its revision `number`; the one before stays known.
@@ -227,6 +254,13 @@ impl World {
             message: None,
             programs: Box::default(),
         }]);
+    }
+
+    pub fn set_labels(&mut self, n: u32, labels: &[(&str, &str)]) {
+        let node = self.tables.node(node_id(n)).expect("the node is there");
+        let (role, availability) = (node.role, node.availability);
+        let labels = labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        self.must(vec![Change::SetNode { node: node_id(n), role, availability, labels }]);
     }
 
     pub fn set_availability(&mut self, n: u32, availability: Availability) {

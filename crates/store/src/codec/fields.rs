@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     Availability, Condition, Desired, DriverKind, FilterKind, Id, Labels, Lifecycle, Meta, NodeState,
-    Operator, PortMode, ProgramState, Protocol, Role, Rule, TaskState, Time,
+    Operator, PortMode, ProgramState, Protocol, Role, Rule, Strategy, TaskState, Time,
 };
 use prost::Message;
 
@@ -168,12 +168,13 @@ numbers! {
     ProgramState "state of a program" { Pending = 1, Running = 2, Dead = 3 }
     Desired "desired state" { Ready = 1, Running = 2, Complete = 3, Shutdown = 4, Remove = 5 }
     FilterKind "filter" {
-        Ready = 1, Driver = 2, Resources = 3, Constraint = 4, HostPort = 5, MaxReplicas = 6,
+        Ready = 1, Driver = 2, Resources = 3, Constraint = 4, HostPort = 5, MaxReplicas = 6, Platform = 50,
     }
+    Strategy "placement strategy" { Spread = 1, Binpack = 2 }
     Rule "rule" {
         ScaleUp = 1, ScaleDown = 2, Replace = 3, NotReplaced = 4, StartDelayed = 5, GlobalAdd = 6,
         GlobalRemove = 7, NodeLost = 8, Update = 9, Duplicate = 10, Removed = 11, Placed = 12, Unplaced = 13,
-        Orphaned = 14,
+        Orphaned = 14, Preempted = 50,
     }
 }
 

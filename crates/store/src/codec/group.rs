@@ -14,6 +14,7 @@ use super::fields::{
 };
 use super::shape::{PLAIN, Shape, one, texts as repeated};
 use super::spec::{TASK_SPEC, TaskSpecMessage, UpdateMessage};
+use super::steering::{STEERING, SteeringMessage, read_steering, steering};
 
 /// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history.
 #[derive(Clone, PartialEq, Message)]
@@ -224,6 +225,8 @@ pub(super) struct ServiceMessage {
     previous: Option<IdMessage>,
     #[prost(uint32, tag = "11")]
     priority: u32,
+    #[prost(message, optional, tag = "50")]
+    steering: Option<SteeringMessage>,
 }
 
 pub(super) const SERVICE: Shape = Shape {
@@ -238,6 +241,7 @@ pub(super) const SERVICE: Shape = Shape {
         one(8, &PLAIN),
         one(9, &PLAIN),
         one(10, &PLAIN),
+        one(50, &STEERING),
     ],
 };
 
@@ -258,6 +262,7 @@ impl Wire for Service {
             revision: id(self.revision.0),
             previous: self.previous.and_then(|revision| id(revision.0)),
             priority: u32::from(self.priority),
+            steering: steering(&self.steering),
         }
     }
 
@@ -274,6 +279,7 @@ impl Wire for Service {
             revision: RevisionId(need_id(m.revision, "the revision of a service")?),
             previous: m.previous.map(|revision| RevisionId(revision.id())),
             priority: priority(m.priority)?,
+            steering: read_steering(m.steering, texts)?,
         })
     }
 }

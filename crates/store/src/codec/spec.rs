@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use model::{
     BoundPort, Condition, Constraint, ConstraintKey, DriverKind, Lifecycle, Limits, LogPolicy, Operator,
-    Placement, PortMode, PortSpec, ProgramSpec, Protocol, ReplacePolicy, Resources, RestartPolicy, Span,
-    TaskSpec, UpdatePolicy, limits,
+    Placement, Platform, PortMode, PortSpec, ProgramSpec, Protocol, ReplacePolicy, Resources, RestartPolicy,
+    Span, TaskSpec, UpdatePolicy, limits,
 };
 use prost::Message;
 
@@ -199,21 +199,41 @@ pub(super) struct ConstraintMessage {
     value: String,
 }
 
+/// The number of a key, and the name of a label.
+pub(super) fn key_number(key: &ConstraintKey) -> (u32, &str) {
+    match key {
+        ConstraintKey::NodeId => (1, ""),
+        ConstraintKey::Hostname => (2, ""),
+        ConstraintKey::Ip => (3, ""),
+        ConstraintKey::Role => (4, ""),
+        ConstraintKey::Os => (5, ""),
+        ConstraintKey::Arch => (6, ""),
+        ConstraintKey::NodeLabel(name) => (7, name),
+        ConstraintKey::EngineLabel(name) => (8, name),
+    }
+}
+
+/// The key with this number.
+pub(super) fn read_key(number: u32, label: String, texts: &mut Texts) -> Result<ConstraintKey, CodecError> {
+    Ok(match number {
+        1 => ConstraintKey::NodeId,
+        2 => ConstraintKey::Hostname,
+        3 => ConstraintKey::Ip,
+        4 => ConstraintKey::Role,
+        5 => ConstraintKey::Os,
+        6 => ConstraintKey::Arch,
+        7 => ConstraintKey::NodeLabel(texts.get(label)),
+        8 => ConstraintKey::EngineLabel(texts.get(label)),
+        number => return Err(CodecError::Unknown { what: "key of a constraint", number }),
+    })
+}
+
 impl Wire for Constraint {
     type Message = ConstraintMessage;
     const SHAPE: Shape = PLAIN;
 
     fn to_message(&self) -> ConstraintMessage {
-        let (key, label) = match &self.key {
-            ConstraintKey::NodeId => (1, ""),
-            ConstraintKey::Hostname => (2, ""),
-            ConstraintKey::Ip => (3, ""),
-            ConstraintKey::Role => (4, ""),
-            ConstraintKey::Os => (5, ""),
-            ConstraintKey::Arch => (6, ""),
-            ConstraintKey::NodeLabel(name) => (7, &**name),
-            ConstraintKey::EngineLabel(name) => (8, &**name),
-        };
+        let (key, label) = key_number(&self.key);
         ConstraintMessage {
             key,
             label: label.to_owned(),
@@ -223,31 +243,48 @@ impl Wire for Constraint {
     }
 
     fn from_message(m: ConstraintMessage, texts: &mut Texts) -> Result<Self, CodecError> {
-        let key = match m.key {
-            1 => ConstraintKey::NodeId,
-            2 => ConstraintKey::Hostname,
-            3 => ConstraintKey::Ip,
-            4 => ConstraintKey::Role,
-            5 => ConstraintKey::Os,
-            6 => ConstraintKey::Arch,
-            7 => ConstraintKey::NodeLabel(texts.get(m.label)),
-            8 => ConstraintKey::EngineLabel(texts.get(m.label)),
-            number => return Err(CodecError::Unknown { what: "key of a constraint", number }),
-        };
+        let key = read_key(m.key, m.label, texts)?;
         Ok(Self { key, operator: Operator::read(m.operator)?, value: texts.get(m.value) })
     }
 }
 
-/// Where a task may run. Fields: 1 constraints, 2 max_replicas.
+/// Where a task may run. Fields: 1 constraints, 2 max_replicas, 50 platforms.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PlacementMessage {
     #[prost(message, repeated, tag = "1")]
     constraints: Vec<ConstraintMessage>,
     #[prost(uint32, tag = "2")]
     max_replicas: u32,
+    #[prost(message, repeated, tag = "50")]
+    platforms: Vec<PlatformMessage>,
 }
 
-const PLACEMENT: Shape = Shape { what: "a placement", fields: &[many(1, limits::CONSTRAINTS, &PLAIN)] };
+const PLACEMENT: Shape = Shape {
+    what: "a placement",
+    fields: &[many(1, limits::CONSTRAINTS, &PLAIN), many(50, limits::PLATFORMS, &PLAIN)],
+};
+
+/// A platform. Fields: 1 os, 2 arch.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PlatformMessage {
+    #[prost(string, tag = "1")]
+    os: String,
+    #[prost(string, tag = "2")]
+    arch: String,
+}
+
+impl Wire for Platform {
+    type Message = PlatformMessage;
+    const SHAPE: Shape = PLAIN;
+
+    fn to_message(&self) -> PlatformMessage {
+        PlatformMessage { os: self.os.to_string(), arch: self.arch.to_string() }
+    }
+
+    fn from_message(m: PlatformMessage, texts: &mut Texts) -> Result<Self, CodecError> {
+        Ok(Self { os: texts.get(m.os), arch: texts.get(m.arch) })
+    }
+}
 
 /// A port. Fields: 1 name, 2 protocol, 3 target, 4 published, 5 mode.
 #[derive(Clone, PartialEq, Message)]
@@ -363,6 +400,7 @@ impl Wire for TaskSpec {
             placement: Some(PlacementMessage {
                 constraints: self.placement.constraints.iter().map(Wire::to_message).collect(),
                 max_replicas: self.placement.max_replicas,
+                platforms: self.placement.platforms.iter().map(Wire::to_message).collect(),
             }),
             ports: self.ports.iter().map(Wire::to_message).collect(),
             force: self.force,
@@ -383,6 +421,7 @@ impl Wire for TaskSpec {
             placement: Placement {
                 constraints: read_all(placement.constraints, texts)?,
                 max_replicas: placement.max_replicas,
+                platforms: read_all(placement.platforms, texts)?,
             },
             ports: read_all(m.ports, texts)?,
             force: m.force,

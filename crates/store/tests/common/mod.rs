@@ -99,6 +99,7 @@ pub fn service(n: u32, name: &str, revision: u32) -> Service {
         revision: revision_id(revision),
         previous: None,
         priority: 50,
+        steering: Default::default(),
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey, Description, Desired,
-    DriverInfo, DriverKind, FilterKind, Id, Job, JobId, Labels, Lifecycle, Limits, LogPolicy, Meta, Mode,
-    Namespace, NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement, Platform, PortMode,
-    PortSpec, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Protocol, Refusal, ReplacePolicy,
-    Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId, Slot, Span, TaskId,
-    TaskSpec, TaskState, Time, Unplaced, UpdatePolicy,
+    Affinity, Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey, Description,
+    Desired, DriverInfo, DriverKind, FilterKind, Id, Job, JobId, Labels, Lifecycle, Limits, LogPolicy, Meta,
+    Mode, Namespace, NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement, Platform,
+    PortMode, PortSpec, Preference, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Protocol,
+    Refusal, ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId,
+    Slot, Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced, UpdatePolicy,
 };
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId};
 
@@ -156,7 +156,11 @@ impl Random {
                 max_attempts: self.small(),
                 window: self.span(),
             },
-            placement: Placement { constraints: self.list(Self::constraint), max_replicas: self.small() },
+            placement: Placement {
+                constraints: self.list(Self::constraint),
+                max_replicas: self.small(),
+                platforms: self.list(|r| Platform { os: r.text(), arch: r.text() }),
+            },
             ports: self.list(Self::port),
             force: self.next(),
         }
@@ -227,6 +231,17 @@ impl Random {
             revision: RevisionId(self.id()),
             previous: self.maybe(|r| RevisionId(r.id())),
             priority: self.next() as u8,
+            steering: self.steering(),
+        }
+    }
+
+    fn steering(&mut self) -> Steering {
+        let target = |r: &mut Self| Target { value: r.text(), percent: r.next() as u8 };
+        Steering {
+            preferences: self.list(|r| Preference { over: r.constraint().key, targets: r.list(target) }),
+            affinities: self.list(|r| Affinity { to: r.constraint(), weight: r.next() as i8 }),
+            strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
+            preempt: self.yes(),
         }
     }
 

@@ -1,0 +1,137 @@
+//! Room that is made by ending tasks of far lower priority.
+
+mod common;
+
+use common::*;
+use model::{Desired, Protocol, TaskState};
+use scheduler::{Limits, schedule};
+
+/// A full node of 4 processors: four tasks of service 1, whose priority is 40; and service 2, of which a task needs two
+/// processors and may end others.
+fn full(priority: u8) -> (World, Vec<u32>) {
+    let mut w = World::new([node(1)]);
+    w.prioritised(1, spec(reserve(CPU, 0)), 40);
+    let low = w.tasks(1, 4);
+    w.settle();
+    w.prioritised(2, spec(reserve(2 * CPU, 0)), priority);
+    w.steer(2, |s| s.preempt = true);
+    (w, low)
+}
+
+fn told_to_end(w: &World, tasks: &[u32]) -> Vec<u32> {
+    tasks.iter().copied().filter(|t| w.task(*t).desired == Desired::Shutdown).collect()
+}
+
+#[test]
+fn the_fewest_end_and_the_room_is_used_once_it_is_there() {
+    let (mut w, low) = full(50);
+    let high = w.tasks(2, 1)[0];
+    w.settle();
+    assert_eq!(told_to_end(&w, &low), low[..2], "two are enough");
+    assert_eq!(w.node_of(high), None, "nothing is promised twice");
+    assert_eq!(w.said(1), "preempted: s1.2 on n1 ends to make room for s2.1: its priority 40 is below 50");
+    assert_eq!(w.why(high), "no suitable node (room is kept for it on n1, until tasks there have ended)");
+
+    // What replaces those that end does not take the room of the one that waits.
+    let again = w.tasks(1, 2);
+    w.report(low[0], TaskState::Shutdown);
+    w.settle();
+    assert_eq!((w.node_of(high), w.node_of(again[0])), (None, None));
+    w.report(low[1], TaskState::Shutdown);
+    w.settle();
+    assert_eq!((w.node_of(high), w.node_of(again[0])), (Some(1), None));
+    assert_eq!(told_to_end(&w, &low), low[..2], "no more than that");
+}
+
+#[test]
+fn only_who_asks_and_is_far_above_is_given_room() {
+    for (priority, preempt, ended) in [(49, true, 0), (50, true, 2), (50, false, 0), (100, true, 2)] {
+        let (mut w, low) = full(priority);
+        w.steer(2, |s| s.preempt = preempt);
+        w.tasks(2, 1);
+        w.settle();
+        assert_eq!(told_to_end(&w, &low).len(), ended, "{priority} {preempt}");
+    }
+}
+
+#[test]
+fn nothing_ends_for_what_would_not_fit_anyway() {
+    let (mut w, low) = full(90);
+    w.update(2, 2, spec(reserve(5 * CPU, 0)));
+    let high = w.tasks(2, 1)[0];
+    w.settle();
+    assert_eq!(told_to_end(&w, &low), []);
+    assert!(w.why(high).contains("insufficient CPU"), "{}", w.why(high));
+    let (mut w, low) = full(90);
+    w.update(2, 2, constrained(spec(reserve(CPU, 0)), &["node.role==manager"]));
+    w.tasks(2, 1);
+    w.settle();
+    assert_eq!(told_to_end(&w, &low), []);
+}
+
+#[test]
+fn the_lowest_priority_ends_first_then_the_youngest() {
+    let mut w = World::new((1..=2).map(node));
+    w.prioritised(1, constrained(spec(reserve(2 * CPU, 0)), &["node.hostname==n1"]), 30);
+    w.prioritised(2, constrained(spec(reserve(4 * CPU, 0)), &["node.hostname==n2"]), 20);
+    w.prioritised(3, spec(reserve(CPU, 0)), 90);
+    w.steer(3, |s| s.preempt = true);
+    let (thirty, twenty) = (w.tasks(1, 1), w.tasks(2, 1));
+    let young = w.tasks(1, 1);
+    w.settle();
+    let high = w.tasks(3, 4);
+    w.settle();
+    assert_eq!(told_to_end(&w, &twenty), twenty, "all four find room in its place");
+    assert_eq!(told_to_end(&w, &thirty), []);
+    assert!(high.iter().all(|task| w.node_of(*task).is_none()));
+    w.tasks(3, 1);
+    w.settle();
+    assert_eq!((told_to_end(&w, &thirty), told_to_end(&w, &young)), (vec![], young));
+}
+
+#[test]
+fn a_large_one_spares_small_ones_that_are_not_needed() {
+    let mut w = World::new([node(1)]);
+    w.prioritised(1, spec(reserve(CPU, 0)), 10);
+    w.prioritised(2, spec(reserve(3 * CPU, 0)), 20);
+    let (small, large) = (w.tasks(1, 1), w.tasks(2, 1));
+    w.settle();
+    w.prioritised(3, spec(reserve(3 * CPU, 0)), 50);
+    w.steer(3, |s| s.preempt = true);
+    w.tasks(3, 1);
+    w.settle();
+    assert_eq!((told_to_end(&w, &small), told_to_end(&w, &large)), (vec![], large));
+}
+
+#[test]
+fn a_host_port_is_room_too() {
+    let mut w = World::new([node(1)]);
+    w.prioritised(1, port(light(), Protocol::Tcp, 80), 10);
+    let low = w.tasks(1, 1);
+    w.settle();
+    w.prioritised(2, port(light(), Protocol::Tcp, 80), 50);
+    w.steer(2, |s| s.preempt = true);
+    let high = w.tasks(2, 2);
+    w.settle();
+    assert_eq!(told_to_end(&w, &low), low);
+    w.report(low[0], TaskState::Shutdown);
+    w.settle();
+    assert_eq!((w.node_of(high[0]), w.node_of(high[1])), (Some(1), None));
+}
+
+#[test]
+fn a_node_is_never_promised_twice_and_the_same_state_gives_the_same_plan() {
+    let (mut w, low) = full(60);
+    w.tasks(2, 3);
+    let first = schedule(&w.tables, &Limits::default());
+    assert_eq!(first, schedule(&w.tables, &Limits::default()));
+    assert_eq!((first.placed, first.preempted), (0, 4));
+    w.settle();
+    for task in low {
+        w.report(task, TaskState::Shutdown);
+        w.settle();
+        let held = w.tables.node_use(node_id(1)).reserved().nano_cpus;
+        assert!(held <= 4 * CPU, "{held}");
+    }
+    assert_eq!(w.spread_of(2), [2]);
+}
