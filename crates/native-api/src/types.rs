@@ -18,10 +18,11 @@ pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
 pub use event::{Event, LogItem};
 pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
 pub use quantity::{Cpus, Duration, Quantity, Size};
-pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate};
+pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState, UpdateStatus};
 pub use spec::{
-    Availability, Condition, Driver, Limits, LogPolicy, Mode, Placement, Port, PortMode, Program, Protocol,
-    Reservations, Resources, RestartInPlace, RestartPolicy, ServiceSpec, UpdatePolicy,
+    Availability, Condition, Driver, FailureAction, Limits, LogPolicy, Mode, Placement, Port, PortMode,
+    Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy, ServiceSpec, UpdateOrder,
+    UpdatePolicy,
 };
 pub use stack::{Change, ServiceChange, Stack, StackDeploy, StackDeployed, StackService};
 pub use task::{BoundPort, ProgramEvent, ProgramStatus, Task};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Condition, Constraint, Limits, Mode, Placement, ReplacePolicy, Resources, Span, UpdatePolicy,
-    parse_bytes, parse_cpus,
+    Condition, Constraint, FailureAction, Limits, Mode, Placement, Ratio, ReplacePolicy, Resources, Span,
+    UpdateOrder, UpdatePolicy, parse_bytes, parse_cpus,
 };
 
 use crate::keys;
@@ -20,6 +20,7 @@ pub(crate) struct Deploy {
     pub reserve: Resources,
     pub placement: Placement,
     pub update: UpdatePolicy,
+    pub rollback: UpdatePolicy,
 }
 
 impl Default for Deploy {
@@ -31,6 +32,7 @@ impl Default for Deploy {
             reserve: Resources::default(),
             placement: Placement::default(),
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
         }
     }
 }
@@ -53,7 +55,12 @@ pub(crate) fn read(fields: &Fields<'_>, findings: &mut Findings) -> Deploy {
         deploy.placement = placement(field, findings).unwrap_or_default();
     }
     if let Some(field) = fields.get("update_config") {
-        deploy.update = update_config(field, findings).unwrap_or_default();
+        deploy.update = update_config(field, FailureAction::ALL, findings).unwrap_or_default();
+    }
+    if let Some(field) = fields.get("rollback_config") {
+        // A rollback is not rolled back.
+        let actions = &[FailureAction::Pause, FailureAction::Continue];
+        deploy.rollback = update_config(field, actions, findings).unwrap_or_default();
     }
     deploy
 }
@@ -162,20 +169,41 @@ fn placement(field: &Field<'_>, findings: &mut Findings) -> Option<Placement> {
     Some(placement)
 }
 
-fn update_config(field: &Field<'_>, findings: &mut Findings) -> Option<UpdatePolicy> {
+fn update_config(
+    field: &Field<'_>,
+    actions: &[FailureAction],
+    findings: &mut Findings,
+) -> Option<UpdatePolicy> {
     let fields = field.fields(findings, &keys::UPDATE_CONFIG)?;
     let default = UpdatePolicy::default();
-    if let Some(order) = fields.get("order") {
-        // An old task is stopped before its successor starts: saying so is allowed, the opposite is not.
-        match order.text(findings) {
-            Some("stop-first") | None => {}
-            Some("start-first") => order
-                .refuse(findings, "start-first arrives with updates and rollback; only stop-first is there"),
-            Some(_) => order.refuse(findings, "is not an order; use stop-first"),
-        }
-    }
+    let order = fields.get("order").and_then(|f| {
+        f.parsed(findings, |text| {
+            UpdateOrder::from_word(text)
+                .ok_or_else(|| format!("{:?} is not an order; use stop-first or start-first", clipped(text)))
+        })
+    });
+    let failure_action = fields.get("failure_action").and_then(|f| {
+        f.parsed(findings, |text| {
+            let known: Vec<&str> = actions.iter().map(|a| a.as_str()).collect();
+            FailureAction::from_word(text).filter(|a| actions.contains(a)).ok_or_else(|| {
+                let advice = known.join(" or ");
+                format!("{:?} is not a failure action; use {advice}", clipped(text))
+            })
+        })
+    });
     Some(UpdatePolicy {
         parallelism: fields.get("parallelism").and_then(|f| f.whole(findings)).unwrap_or(default.parallelism),
         delay: span(&fields, "delay", findings).unwrap_or(default.delay),
+        monitor: span(&fields, "monitor", findings).unwrap_or(default.monitor),
+        max_failure_ratio: fields
+            .get("max_failure_ratio")
+            .and_then(|f| f.parsed(findings, Ratio::parse))
+            .unwrap_or(default.max_failure_ratio),
+        order: order.unwrap_or(default.order),
+        failure_action: failure_action.unwrap_or(default.failure_action),
     })
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(40).collect()
 }

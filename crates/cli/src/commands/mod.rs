@@ -12,6 +12,7 @@ mod service_spec;
 mod service_update;
 mod stack;
 mod tasks;
+mod update_policy;
 mod version;
 mod why;
 

@@ -140,8 +140,10 @@ impl World {
             labels: Labels::new(),
             mode: Mode::Replicated { replicas: 1 },
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
             revision: revision_id(n, 1),
             previous: None,
+            update_status: None,
             priority,
         };
         self.must(vec![Change::CreateRevision(revision(n, 1, spec)), Change::CreateService(service)]);
