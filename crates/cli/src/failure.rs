@@ -22,6 +22,9 @@ pub enum Failure {
         /// Its reasons.
         body: Box<ErrorBody>,
     },
+    /// It was done, failed, and was taken back.
+    #[error("{0}")]
+    RolledBack(String),
     /// Waiting took too long.
     #[error("{0}")]
     TimedOut(String),
@@ -34,13 +37,14 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit code: 1 refused or failed, 2 wrong usage, 4 timed out, 130 interrupted; 0 when the reader of our
+    /// The exit code: 1 refused or failed, 2 wrong usage, 3 rolled back, 4 timed out, 130 interrupted; 0 when the reader of our
     /// output has closed it.
     pub fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Pipe => 0,
             Self::Refused(_) | Self::Api { .. } => 1,
             Self::Usage(_) => 2,
+            Self::RolledBack(_) => 3,
             Self::TimedOut(_) => 4,
             Self::Interrupted(_) => 130,
         })

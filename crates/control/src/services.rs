@@ -94,8 +94,10 @@ pub(crate) fn create_changes(
         labels: spec.labels.clone(),
         mode: spec.mode,
         update: spec.update,
+        rollback: spec.rollback,
         revision,
         previous: None,
+        update_status: None,
         priority: spec.priority,
         steering: spec.steering.clone(),
     }));
@@ -206,6 +208,7 @@ pub(crate) fn update_changes(
         labels: spec.labels.clone(),
         mode: spec.mode,
         update: spec.update,
+        rollback: spec.rollback,
         priority: spec.priority,
         steering: spec.steering.clone(),
         ..old.clone()
@@ -214,9 +217,8 @@ pub(crate) fn update_changes(
     let task_of = |id: RevisionId| tables.revision(id).filter(|r| canonical::same_task(&r.task, &spec.task));
     if task_of(old.revision).is_none() {
         change = SpecChange::Revised;
-        new.previous = Some(old.revision);
         // Back to the spec before: tasks that still have it need not be replaced.
-        new.revision = match old.previous.and_then(task_of) {
+        let revision = match old.previous.and_then(task_of) {
             Some(back) => back.id,
             None => {
                 let id = RevisionId(new_id());
@@ -225,6 +227,7 @@ pub(crate) fn update_changes(
                 id
             }
         };
+        new.revise(revision);
     }
     set.guard(ObjectId::Service(old.id), old.meta.modified);
     if change != SpecChange::Nothing {
@@ -275,6 +278,54 @@ pub async fn scale(
     Ok(written(settled))
 }
 
+/// Puts the revision before in the place of the current one, and the other way about. How many tasks there are, the
+/// labels and the policies stay as they are: only what tasks run goes back. With a `version`, only if the service
+/// still has it.
+///
+/// # Errors
+/// There is no such service, there is no revision before, the update has been rolled back already, or the service has
+/// another version.
+pub async fn rollback(
+    cluster: &dyn Cluster,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Written, RequestError> {
+    let settled = settle(cluster, |tables| {
+        let old = find(tables, reference)?;
+        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+        check_rollback(tables, old)?;
+        let mut set = ChangeSet::of(vec![Change::RollBack {
+            service: old.id,
+            automatic: false,
+            message: "rollback as requested".into(),
+        }]);
+        set.guard(ObjectId::Service(old.id), old.meta.modified);
+        Ok(Step::Write(set, Arc::clone(old)))
+    })
+    .await?;
+    Ok(written(settled))
+}
+
+/// Whether there is something to go back to.
+fn check_rollback(tables: &Tables, service: &Service) -> Result<(), RequestError> {
+    let refused = |problem: String| Err(RequestError::Conflict { field: None, problem });
+    let name = &service.name;
+    let number = |id| tables.revision(id).map_or(0, |r| r.number);
+    let Some(previous) = service.previous else {
+        return refused(format!(
+            "{name} has no previous revision: it has not been updated since it was made"
+        ));
+    };
+    match &service.update_status {
+        Some(status) if status.automatic => refused(format!(
+            "{name} has been rolled back already, from revision {} to {}, because its update failed; to try revision {0} again, update it",
+            number(previous),
+            number(service.revision),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Removes a service; its tasks end. The last service of a stack takes the stack with it.
 ///
 /// # Errors
@@ -311,6 +362,7 @@ pub fn spec_of(tables: &Tables, service: &Service) -> ServiceSpec {
         labels: service.labels.clone(),
         mode: service.mode,
         update: service.update,
+        rollback: service.rollback,
         priority: service.priority,
         steering: service.steering.clone(),
         task,

@@ -35,13 +35,18 @@ pub fn service_status(tables: &Tables, service: &Service) -> ServiceStatus {
     let alive: u32 = TaskState::ALL.iter().filter(|s| !s.is_ended()).map(count).sum();
     let updated = used.by_revision(service.revision);
     let running = used.running();
+    let is_updating = service.update_status.as_ref().is_some_and(|update| update.state.is_active());
     ServiceStatus {
         wanted,
         running,
         updated,
         waiting: used.by_state(TaskState::New) + used.by_state(TaskState::Pending),
         ended_at: ended_at(tables, service),
-        converged: running == wanted && alive == running && updated == running && used.filled() == wanted,
+        converged: running == wanted
+            && alive == running
+            && updated == running
+            && used.filled() == wanted
+            && !is_updating,
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{cluster, command, create, global, run, service, spec};
 use control::{Cluster, ProposeError, RequestError, ServiceStatus, service_status, services};
-use model::{Mode, Slot, TaskState};
+use model::{Mode, Slot, TaskState, UpdateState};
 use store::{Change, ChangeSet};
 
 #[test]
@@ -75,6 +75,72 @@ fn only_a_changed_task_spec_makes_a_revision() {
 }
 
 #[test]
+fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 1));
+    let refused = run(services::rollback(&cluster, "web", None)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "web has no previous revision: it has not been updated since it was made"
+    );
+    let first = service(&cluster, id);
+    run(services::update(&cluster, "web", None, command(spec("web", 1), &["true"]))).unwrap();
+    run(services::scale(&cluster, "web", None, 5)).unwrap();
+    let second = service(&cluster, id);
+    let began = second.update_status.clone().expect("an update");
+    assert_eq!((began.state, began.automatic), (UpdateState::Updating, false));
+    assert!(began.began < second.meta.modified, "a change of scale begins no update");
+
+    let stale = run(services::rollback(&cluster, "web", Some(first.meta.modified))).unwrap_err();
+    assert_eq!(stale.field(), Some("version"));
+    assert!(run(services::rollback(&cluster, "web", None)).unwrap().changed);
+    let back = service(&cluster, id);
+    assert_eq!((back.revision, back.previous), (first.revision, Some(second.revision)));
+    assert_eq!(back.mode, Mode::Replicated { replicas: 5 });
+    let status = back.update_status.clone().expect("a rollback");
+    assert_eq!((status.state, &*status.message), (UpdateState::RollbackStarted, "rollback as requested"));
+    // And forth again.
+    run(services::rollback(&cluster, "web", None)).unwrap();
+    assert_eq!(service(&cluster, id).revision, second.revision);
+
+    // What rolled itself back has nothing to go back to.
+    run(services::update(&cluster, "web", None, command(spec("web", 5), &["false"]))).unwrap();
+    let message = "it failed".into();
+    let automatic = Change::RollBack { service: id, automatic: true, message };
+    run(cluster.propose(ChangeSet::of(vec![automatic]))).unwrap();
+    let refused = run(services::rollback(&cluster, "web", None)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "web has been rolled back already, from revision 3 to 1, because its update failed; to try revision 3 again, update it"
+    );
+}
+
+#[test]
+fn a_rollback_goes_to_what_last_came_through() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 1));
+    let first = service(&cluster, id).revision;
+    let update = |word: &str| {
+        run(services::update(&cluster, "web", None, command(spec("web", 1), &[word]))).unwrap();
+        service(&cluster, id)
+    };
+    let finish = |state| {
+        let change = Change::MoveUpdate { service: id, state, message: "".into() };
+        run(cluster.propose(ChangeSet::of(vec![change]))).unwrap();
+    };
+    let second = update("two");
+    finish(UpdateState::Completed);
+    assert_eq!(update("three").previous, Some(second.revision));
+    assert_eq!(update("four").previous, Some(second.revision), "three never came through");
+    finish(UpdateState::Paused);
+    let fifth = update("five");
+    assert_eq!(fifth.previous, Some(second.revision), "nor did four");
+    assert_ne!(second.previous, None);
+    assert_eq!(second.previous, Some(first));
+    assert_eq!(cluster.snapshot().revision(fifth.revision).unwrap().number, 5);
+}
+
+#[test]
 fn a_version_decides_between_conflict_and_another_try() {
     let cluster = cluster();
     let id = create(&cluster, spec("web", 1));
@@ -134,8 +200,10 @@ fn cluster_change_set_of_create(cluster: &control::testing::MemoryCluster) -> Ch
             labels: spec.labels,
             mode: spec.mode,
             update: spec.update,
+            rollback: spec.rollback,
             revision,
             previous: None,
+            update_status: None,
             priority: spec.priority,
             steering: Default::default(),
         }),

@@ -190,8 +190,10 @@ fn service(replicas: u32) -> ChangeSet {
         labels: Labels::new(),
         mode: Mode::Replicated { replicas },
         update: UpdatePolicy::default(),
+        rollback: UpdatePolicy::default(),
         revision: revision.id,
         previous: None,
+        update_status: None,
         priority: 50,
         steering: Default::default(),
     };

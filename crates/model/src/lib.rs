@@ -21,6 +21,7 @@ mod steering;
 pub mod sync;
 mod task;
 mod units;
+mod update;
 mod validate;
 
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
@@ -33,10 +34,11 @@ pub use resources::Resources;
 pub use service::{Cluster, Job, Meta, Mode, Namespace, Revision, Service, Version};
 pub use spec::{
     Condition, DriverKind, Labels, Lifecycle, Limits, LogPolicy, Placement, PortMode, PortSpec, ProgramSpec,
-    Protocol, ReplacePolicy, RestartPolicy, ServiceSpec, TaskSpec, UpdatePolicy, signal_name, signal_number,
+    Protocol, ReplacePolicy, RestartPolicy, ServiceSpec, TaskSpec, signal_name, signal_number,
 };
 pub use state::{Desired, Owner, ProgramState, TaskState};
 pub use steering::{Affinity, Preference, Steering, Strategy, Target};
 pub use task::{BoundPort, ProgramEvent, ProgramStatus, Slot, Task, TaskStatus};
 pub use units::{Index, Span, Time, UnitError, format_bytes, format_cpus, parse_bytes, parse_cpus};
+pub use update::{FailureAction, Ratio, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus};
 pub use validate::{Invalid, check_labels, check_name, check_service_spec};

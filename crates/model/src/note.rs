@@ -92,6 +92,8 @@ words! {
         NodeLost = "node-lost",
         /// A task of an older revision gave way to the newer one.
         Update = "update",
+        /// The revision before takes its place again.
+        Rollback = "rollback",
         /// More than one task filled a slot.
         Duplicate = "duplicate",
         /// A service was removed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, TaskSpec, Time,
-    UpdatePolicy,
+    UpdatePolicy, UpdateState, UpdateStatus,
 };
 
 /// When an object was made and last changed. `modified` is its version: guards compare it.
@@ -76,14 +76,32 @@ pub struct Service {
     pub mode: Mode,
     /// How a new revision replaces the old one.
     pub update: UpdatePolicy,
+    /// How the revision before takes its place again.
+    pub rollback: UpdatePolicy,
     /// The spec its tasks shall have.
     pub revision: RevisionId,
-    /// The spec before that, for a rollback.
+    /// The spec that a rollback puts back.
     pub previous: Option<RevisionId>,
+    /// The update or rollback to the current revision; `None` for a service that has had none. Written by
+    /// `apply` alone.
+    pub update_status: Option<UpdateStatus>,
     /// 1 to 100; higher is placed first.
     pub priority: u8,
     /// Which of the nodes that could take a task shall get it; changing it replaces nothing.
     pub steering: Steering,
+}
+
+impl Service {
+    /// Takes another revision. The one that a rollback puts back is the last that all slots came to: while
+    /// an update is under way or stands still, that is not the current one but the one before.
+    pub fn revise(&mut self, revision: RevisionId) {
+        let unproven = self.update_status.as_ref().map(|status| status.state);
+        let unproven = matches!(unproven, Some(UpdateState::Updating | UpdateState::Paused));
+        if !unproven || self.previous.is_none() || self.previous == Some(revision) {
+            self.previous = Some(self.revision);
+        }
+        self.revision = revision;
+    }
 }
 
 /// How many tasks a service has, and where.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Constraint, Mode, Platform, Resources, Span, Steering};
+use crate::{Constraint, Mode, Platform, Resources, Span, Steering, UpdatePolicy};
 
 /// Keys and values that people attach to things.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -19,6 +19,8 @@ pub struct ServiceSpec {
     pub mode: Mode,
     /// How a new revision replaces the old one.
     pub update: UpdatePolicy,
+    /// How the revision before takes its place again.
+    pub rollback: UpdatePolicy,
     /// 1 to 100; 50 when nothing is said.
     pub priority: u8,
     /// Which of the nodes that could take a task shall get it.
@@ -235,21 +237,6 @@ impl Condition {
     /// The condition with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::None, Self::OnFailure, Self::Any].into_iter().find(|c| c.as_str() == word)
-    }
-}
-
-/// How a new revision replaces the old one, stop-first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UpdatePolicy {
-    /// How many slots change at once; zero means all. 1 as in docker.
-    pub parallelism: u32,
-    /// How long to wait after a slot runs the new revision before the next one is changed.
-    pub delay: Span,
-}
-
-impl Default for UpdatePolicy {
-    fn default() -> Self {
-        Self { parallelism: 1, delay: Span::ZERO }
     }
 }
 

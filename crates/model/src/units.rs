@@ -25,6 +25,9 @@ pub enum UnitError {
     /// Not a size as docker writes it.
     #[error("{0:?} is not a size; write for example 512k, 64MiB or 2g")]
     Bytes(String),
+    /// Not a share.
+    #[error("{0:?} is not a ratio; write a number from 0 to 1, such as 0.25")]
+    Ratio(String),
     /// Not a number of processors.
     #[error("{0:?} is not a number of CPUs; write for example 0.5 or 2")]
     Cpus(String),

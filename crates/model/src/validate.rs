@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::limits;
 use crate::{
-    DriverKind, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec, Resources, ServiceSpec, Span,
-    Steering, TaskSpec, signal_number,
+    DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec, Resources,
+    ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
 };
 
 /// A field that cannot be accepted.
@@ -52,7 +52,11 @@ pub fn check_service_spec(spec: &ServiceSpec) -> Check {
             ));
         }
     }
-    check_span("update.delay", spec.update.delay)?;
+    check_policy("update", &spec.update)?;
+    check_policy("rollback", &spec.rollback)?;
+    ensure(spec.rollback.failure_action != FailureAction::Rollback, "rollback.failure_action", || {
+        "a rollback is not rolled back; use pause or continue".into()
+    })?;
     ensure((1..=100).contains(&spec.priority), "priority", || {
         format!("{} is not between 1 and 100", spec.priority)
     })?;
@@ -295,6 +299,11 @@ fn check_ports(ports: &[PortSpec]) -> Check {
     Ok(())
 }
 
+fn check_policy(name: &str, policy: &UpdatePolicy) -> Check {
+    check_span(&format!("{name}.delay"), policy.delay)?;
+    check_span(&format!("{name}.monitor"), policy.monitor)
+}
+
 fn check_span(field: &str, span: Span) -> Check {
     ensure(span.0 >= 0, field, || format!("{span} is negative"))?;
     ensure(span.0 <= limits::SPAN, field, || format!("{span} is longer than 10 years"))
@@ -303,7 +312,7 @@ fn check_span(field: &str, span: Span) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Affinity, Platform, Preference, Target, UpdatePolicy};
+    use crate::{Affinity, Platform, Preference, Target};
 
     fn spec() -> ServiceSpec {
         ServiceSpec {
@@ -311,6 +320,7 @@ mod tests {
             labels: Labels::new(),
             mode: Mode::Replicated { replicas: 1 },
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
             priority: 50,
             steering: Steering::default(),
             task: TaskSpec {
@@ -341,7 +351,7 @@ mod tests {
     #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 21] = [
+        let cases: [(Change, &str); 25] = [
             (|s| s.name = "".into(), "name"),
             (|s| s.name = "-web".into(), "name"),
             (|s| s.name = "a".repeat(64).into(), "name"),
@@ -370,6 +380,10 @@ mod tests {
             (|s| s.task.programs[0].stop_signal = Some("NOPE".into()), "stop_signal"),
             (|s| s.task.programs[0].limits.memory = 1, "resources.limits.memory"),
             (|s| s.task.programs[0].stop_grace = Span(-1), "stop_grace_period"),
+            (|s| s.update.delay = Span(-1), "update.delay"),
+            (|s| s.update.monitor = Span(-1), "update.monitor"),
+            (|s| s.rollback.monitor = Span(i64::MAX), "rollback.monitor"),
+            (|s| s.rollback.failure_action = FailureAction::Rollback, "rollback.failure_action"),
             (|s| s.task.replace.delay = Span(-1), "restart_policy.delay"),
             (|s| s.task.replace.max_attempts = limits::ATTEMPTS + 1, "restart_policy.max_attempts"),
         ];

@@ -7,8 +7,9 @@ use control::nodes::NodeChange;
 use model::{self, Constraint, DriverKind, Invalid, Labels, Lifecycle, ProgramSpec, Span, TaskSpec};
 
 use crate::types::{
-    Affinity, Availability, Condition, Cpus, Driver, Duration, Mode, NodeUpdate, Placement, Platform, Port,
-    PortMode, Preference, Program, Protocol, Resources, ServiceSpec, Size, Strategy, Target,
+    Affinity, Availability, Condition, Cpus, Driver, Duration, FailureAction, Mode, NodeUpdate, Placement,
+    Platform, Port, PortMode, Preference, Program, Protocol, Resources, ServiceSpec, Size, Strategy, Target,
+    UpdateOrder, UpdatePolicy,
 };
 
 /// A whole service.
@@ -34,13 +35,31 @@ pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, 
         mode: mode(spec.mode, spec.replicas)?,
         name: spec.name.into(),
         labels: labels(spec.labels),
-        update: model::UpdatePolicy {
-            parallelism: spec.update.parallelism,
-            delay: span("update.delay", &spec.update.delay)?,
-        },
+        update: policy("update", &spec.update)?,
+        rollback: policy("rollback", &spec.rollback)?,
         priority: spec.priority,
         steering: steering(spec.placement, spec.preempt)?,
         task,
+    })
+}
+
+fn policy(name: &str, policy: &UpdatePolicy) -> Result<model::UpdatePolicy, Invalid> {
+    let field = |part: &str| format!("{name}.{part}");
+    Ok(model::UpdatePolicy {
+        parallelism: policy.parallelism,
+        delay: span(&field("delay"), &policy.delay)?,
+        monitor: span(&field("monitor"), &policy.monitor)?,
+        max_failure_ratio: model::Ratio::from_number(policy.max_failure_ratio)
+            .map_err(|e| Invalid::new(field("max_failure_ratio"), e.to_string()))?,
+        order: match policy.order {
+            UpdateOrder::StopFirst => model::UpdateOrder::StopFirst,
+            UpdateOrder::StartFirst => model::UpdateOrder::StartFirst,
+        },
+        failure_action: match policy.failure_action {
+            FailureAction::Pause => model::FailureAction::Pause,
+            FailureAction::Continue => model::FailureAction::Continue,
+            FailureAction::Rollback => model::FailureAction::Rollback,
+        },
     })
 }
 

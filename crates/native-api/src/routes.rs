@@ -199,6 +199,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Put "/v1/services/{service}", "updateService", "Makes a service what the spec says. A changed task spec makes a new revision; a request that changes nothing writes nothing.", services::update, json::<types::Written>(), body: types::ServiceUpdate),
     route!(Delete "/v1/services/{service}", "removeService", "Removes a service; its tasks end. The last service of a stack takes the stack with it.", services::remove, json::<types::Written>(), query: &[VERSION]),
     route!(Post "/v1/services/{service}/scale", "scaleService", "Makes a replicated service have so many tasks.", services::scale, json::<types::Written>(), body: types::Scale),
+    route!(Post "/v1/services/{service}/rollback", "rollbackService", "Puts the revision before in the place of the current one; the number of tasks, labels and policies stay. Answers 409 when there is none.", services::rollback, json::<types::Written>(), query: &[VERSION]),
     route!(Get "/v1/services/{service}/tasks", "listServiceTasks", "The tasks of a service, ended ones included, by slot, the oldest first.", services::tasks, json::<types::List<types::Task>>(), query: BLOCKING_TASKS),
     route!(Get "/v1/services/{service}/logs", "serviceLogs", "What the tasks of a service wrote.", logs::of_service, Content::Lines(schema::<types::LogItem>), query: LOG_PARAMS),
     route!(Get "/v1/tasks", "listTasks", "Tasks, ended ones included: those of a service by slot, others by id.", tasks::list, json::<types::List<types::Task>>(), query: TASK_FILTERS),

@@ -18,11 +18,11 @@ pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
 pub use event::{Event, LogItem};
 pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
 pub use quantity::{Cpus, Duration, Quantity, Size};
-pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate};
+pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState, UpdateStatus};
 pub use spec::{
-    Affinity, Availability, Condition, Driver, Limits, LogPolicy, Mode, Placement, Port, PortMode,
-    Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy, ServiceSpec,
-    Strategy, Target, UpdatePolicy,
+    Affinity, Availability, Condition, Driver, FailureAction, Limits, LogPolicy, Mode, Placement, Port,
+    PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
+    ServiceSpec, Strategy, Target, UpdateOrder, UpdatePolicy,
 };
 pub use stack::{Change, ServiceChange, Stack, StackDeploy, StackDeployed, StackService};
 pub use task::{BoundPort, ProgramEvent, ProgramStatus, Task};

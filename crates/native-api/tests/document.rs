@@ -216,6 +216,13 @@ async fn every_answer_is_what_the_document_says() {
     assert_eq!(shown["status"]["reason"], "no suitable node (too little memory on 1 node)");
     assert_eq!(api.get(one, "/v1/services/nope").await.status, 404);
     assert_eq!(api.send("PUT", one, "/v1/services/other", Some(json!({ "spec": spec }))).await.status, 200);
+    let rollback = "/v1/services/{service}/rollback";
+    assert_eq!(api.send("POST", rollback, "/v1/services/other/rollback", None).await.status, 409);
+    let other = json!({ "name": "other", "command": ["another"] });
+    api.send("PUT", one, "/v1/services/other", Some(json!({ "spec": other }))).await;
+    assert_eq!(api.send("POST", rollback, "/v1/services/other/rollback", None).await.status, 200);
+    let shown = api.get(one, "/v1/services/other").await;
+    assert_eq!(shown.json()["update_status"]["state"], "rollback_started");
     let scale = "/v1/services/{service}/scale";
     assert_eq!(
         api.send("POST", scale, "/v1/services/other/scale", Some(json!({ "replicas": 2 }))).await.status,

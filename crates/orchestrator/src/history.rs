@@ -3,16 +3,20 @@
 //! In each slot the newest `Cluster.history` ended tasks are kept, and besides them whatever the replace
 //! policy still counts: as many ends of the newest task's revision as decide that its attempts are used up.
 //! In a slot that nothing fills the newest task is always kept: it is the only memory of why the slot is
-//! empty. A task that has not ended is never deleted here.
+//! empty. While an update is under way, the task that told each slot's verdict is kept; where the old task
+//! still fills its slot, so is the newest new one, which says what has been tried. A task that has not ended
+//! is never deleted here.
 
 use std::collections::BTreeSet;
 
-use model::{Desired, Task, TaskId, limits};
+use model::{Desired, Task, TaskId, Time, limits};
 use store::Tables;
 
+use crate::course::Verdict;
 use crate::plan::Draft;
 use crate::removal::holds_nothing;
 use crate::replace;
+use crate::wanted::Wanted;
 
 /// How many ended tasks of a slot are kept.
 pub(crate) fn kept(view: &Tables) -> usize {
@@ -21,9 +25,9 @@ pub(crate) fn kept(view: &Tables) -> usize {
 
 /// Deletes what is beyond that. `tasks` are those of one slot, oldest first.
 ///
-/// What is kept is read from the slot's tasks and the cluster alone, so that nothing but their events can
-/// make more of it superfluous.
-pub(crate) fn trim(draft: &mut Draft<'_, '_>, tasks: &[&Task]) {
+/// What is kept is read from the slot's tasks, the cluster and the service's update, so that nothing but
+/// their events can make more of it superfluous.
+pub(crate) fn trim(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
     let kept = kept(draft.view);
     let ended: Vec<&Task> =
         tasks.iter().copied().filter(|t| t.status.state.is_ended() && t.desired != Desired::Remove).collect();
@@ -31,7 +35,7 @@ pub(crate) fn trim(draft: &mut Draft<'_, '_>, tasks: &[&Task]) {
     if surplus == 0 {
         return;
     }
-    let needed = still_needed(draft.view, tasks);
+    let needed = still_needed(draft.now, wanted, tasks);
     for task in ended[..surplus].iter().filter(|t| !needed.contains(&t.id)) {
         if !draft.has_room() {
             return;
@@ -40,7 +44,8 @@ pub(crate) fn trim(draft: &mut Draft<'_, '_>, tasks: &[&Task]) {
     }
 }
 
-fn still_needed(view: &Tables, tasks: &[&Task]) -> BTreeSet<TaskId> {
+fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<TaskId> {
+    let view = wanted.view;
     let Some(newest) = tasks.iter().rev().find(|t| t.desired != Desired::Remove) else {
         return BTreeSet::new();
     };
@@ -49,6 +54,14 @@ fn still_needed(view: &Tables, tasks: &[&Task]) -> BTreeSet<TaskId> {
         replace::counted(tasks, newest.revision).take(count).map(|t| t.id).collect();
     if !tasks.iter().any(|t| t.fills_slot()) {
         needed.insert(newest.id);
+    }
+    if wanted.is_updating()
+        && let Verdict::Failed(task) | Verdict::Good(task) = wanted.verdict(now, tasks)
+    {
+        needed.insert(task.id);
+    }
+    if tasks.iter().any(|t| t.fills_slot() && t.revision != wanted.service.revision) {
+        needed.extend(tasks.iter().rev().find(|t| wanted.is_new(t)).map(|t| t.id));
     }
     needed
 }

@@ -13,6 +13,7 @@ use model::{NodeId, NodeState, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::history;
+use crate::wanted::is_updating;
 
 /// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,7 +46,13 @@ impl Key {
 pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     match &event.object {
         Object::Task(task) => keys_of_task(task, view, mark),
-        Object::Service(service) => mark(Key::Service(service.id)),
+        Object::Service(service) => {
+            mark(Key::Service(service.id));
+            // How far an update has come decides what history it needs.
+            if service.update_status.is_some() {
+                keys_of_history(service.id, view, mark);
+            }
+        }
         Object::Node(node) => mark(Key::Node(node.id)),
         Object::Cluster(_) => keys_of_policy(view, mark),
         Object::Namespace(_) | Object::Job(_) => {}
@@ -74,7 +81,9 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
                 }
             }
             Change::CreateService(service) | Change::UpdateService(service) => mark(Key::Service(service.id)),
-            Change::DeleteService(service) => mark(Key::Service(*service)),
+            Change::DeleteService(service)
+            | Change::RollBack { service, .. }
+            | Change::MoveUpdate { service, .. } => mark(Key::Service(*service)),
             Change::CreateNode(node) => mark(Key::Node(node.id)),
             Change::SetNode { node, .. }
             | Change::DescribeNode { node, .. }
@@ -95,8 +104,8 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::of_slot(task.service, task.slot));
     // While a newer revision is on its way, each step of a task may be what its next step waits for.
     if let Some(service) = view.service(task.service) {
-        let used = view.service_use(task.service);
-        if used.by_revision(service.revision) < used.filled() {
+        let outdated = view.service_use(task.service).by_other_revisions(service.revision) > 0;
+        if outdated || is_updating(service) {
             mark(Key::Service(task.service));
         }
     }
@@ -112,21 +121,26 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
 /// The cluster's own settings have changed: how much history is kept, and how long a node may be away.
 fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
     for service in view.services_with_tasks() {
-        let mut ended = 0;
-        let mut slot = None;
-        for task in view.tasks_of_service(service) {
-            if slot != Some(task.slot) {
-                (slot, ended) = (Some(task.slot), 0);
-            }
-            ended += usize::from(task.status.state.is_ended());
-            // Once for each slot: when it is first seen to have more than is kept.
-            if ended == history::kept(view) + 1 && task.status.state.is_ended() {
-                mark(Key::of_slot(service, task.slot));
-            }
-        }
+        keys_of_history(service, view, mark);
     }
     for node in view.nodes().filter(|n| n.status.state == NodeState::Down) {
         mark(Key::Node(node.id));
+    }
+}
+
+/// Marks the slots of a service that have more ended tasks than are kept.
+fn keys_of_history(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    let mut ended = 0;
+    let mut slot = None;
+    for task in view.tasks_of_service(service) {
+        if slot != Some(task.slot) {
+            (slot, ended) = (Some(task.slot), 0);
+        }
+        ended += usize::from(task.status.state.is_ended());
+        // Once for each slot: when it is first seen to have more than is kept.
+        if ended == history::kept(view) + 1 && task.status.state.is_ended() {
+            mark(Key::of_slot(service, task.slot));
+        }
     }
 }
 

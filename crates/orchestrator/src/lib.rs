@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod course;
 mod global;
 mod history;
 mod key;

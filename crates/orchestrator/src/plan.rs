@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Desired, Id, NodeId, RevisionId, Rule, Service, ServiceId, Slot, Task, TaskId, Time};
+use model::{
+    Desired, Id, NodeId, RevisionId, Rule, Service, ServiceId, Slot, Task, TaskId, Time, UpdateState,
+};
 use store::{Change, ChangeSet, ObjectId, Tables};
 
 /// So many objects one plan makes, changes or deletes; the slot at which it gets there is still finished.
@@ -123,8 +125,14 @@ impl<'a, 'c> Draft<'a, 'c> {
         self.set.guard(ObjectId::Node(node), version);
     }
 
-    /// Makes a task of the service's current revision. With `start_after` it is only made ready until then.
-    pub(crate) fn create(&mut self, service: &Service, slot: Slot, start_after: Option<Time>) -> TaskId {
+    /// Makes a task of a service's revision. With `start_after` it is only made ready until then.
+    pub(crate) fn create(
+        &mut self,
+        service: &Service,
+        revision: RevisionId,
+        slot: Slot,
+        start_after: Option<Time>,
+    ) -> TaskId {
         let id = TaskId((self.new_id)());
         let node = match slot {
             Slot::Node(node) => Some(node),
@@ -137,7 +145,7 @@ impl<'a, 'c> Draft<'a, 'c> {
             id,
             service: service.id,
             slot,
-            revision: service.revision,
+            revision,
             node,
             desired: if start_after.is_some() { Desired::Ready } else { Desired::Running },
             start_after,
@@ -153,6 +161,33 @@ impl<'a, 'c> Draft<'a, 'c> {
     pub(crate) fn orphan(&mut self, task: &Task, message: Arc<str>) {
         self.touch(task);
         self.push(Change::EndTask { task: task.id, state: model::TaskState::Orphaned, message });
+    }
+
+    /// Gives up a task that no node takes. It must not have been given one meanwhile.
+    pub(crate) fn reject(&mut self, task: &Task, message: String) {
+        self.set.guard(ObjectId::Task(task.id), task.modified);
+        self.touch(task);
+        self.push(Change::EndTask {
+            task: task.id,
+            state: model::TaskState::Rejected,
+            message: message.into(),
+        });
+    }
+
+    /// Moves the service's update on, and says why.
+    pub(crate) fn move_update(&mut self, service: ServiceId, state: UpdateState, message: String) {
+        self.guard_service(service);
+        let text: Arc<str> = message.into();
+        self.notes.push(Note { service, rule: Rule::Update, task: None, text: Arc::clone(&text) });
+        self.push(Change::MoveUpdate { service, state, message: text });
+    }
+
+    /// Takes a failed update back, and says why.
+    pub(crate) fn roll_back(&mut self, service: ServiceId, message: String) {
+        self.guard_service(service);
+        let text: Arc<str> = message.into();
+        self.notes.push(Note { service, rule: Rule::Rollback, task: None, text: Arc::clone(&text) });
+        self.push(Change::RollBack { service, automatic: true, message: text });
     }
 
     /// Forgets a task that holds nothing. One that waits for a node may be given one meanwhile: it must not

@@ -67,7 +67,7 @@ fn used<'t>(policy: &ReplacePolicy, ends: impl Iterator<Item = &'t Task>) -> usi
             break;
         }
         count += 1;
-        ran = Span(ran.0.saturating_add(time_run(policy, task).0));
+        ran = Span(ran.0.saturating_add(time_run(policy, task).unwrap_or(Span::ZERO).0));
     }
     count
 }
@@ -87,22 +87,20 @@ fn ended_by_itself(task: &Task) -> bool {
     matches!(task.status.state, TaskState::Complete | TaskState::Failed | TaskState::Rejected)
 }
 
-/// How long a task ran.
+/// How long a task ran; `None` when it never did.
 ///
 /// What its programs report is a difference of two readings of one clock. It is held against the log's
 /// clock, since that one clock may have jumped. Agents that do not report programs are given the time from
 /// creation to end, less the delay in which the task cannot have run.
-fn time_run(policy: &ReplacePolicy, task: &Task) -> Span {
+pub(crate) fn time_run(policy: &ReplacePolicy, task: &Task) -> Option<Span> {
     let lived = task.status.applied_at.since(task.created_at).max(Span::ZERO);
     if task.programs.is_empty() {
-        return Span(lived.0.saturating_sub(policy.delay.0).max(0));
+        return Some(Span(lived.0.saturating_sub(policy.delay.0).max(0)));
     }
     let started = task.programs.iter().map(|p| p.started_at).filter(|at| *at > Time::ZERO).min();
     let ended = task.programs.iter().map(|p| p.ended_at).max();
-    match (started, ended) {
-        (Some(started), Some(ended)) => ended.since(started).max(Span::ZERO).min(lived),
-        _ => Span::ZERO,
-    }
+    let (started, ended) = (started?, ended?);
+    Some(ended.since(started).max(Span::ZERO).min(lived))
 }
 
 /// How a task ended, with its exit code: `failed with exit code 1`.
@@ -124,6 +122,19 @@ pub(crate) fn ending(task: &Task) -> String {
         },
         (Some(code), None) => format!("{what} with exit code {code}"),
         (None, None) => what.into(),
+    }
+}
+
+/// Longest part of a task's message that is repeated in a decision, in characters.
+const QUOTED: usize = 200;
+
+/// What the agent said, where there is something to add.
+pub(crate) fn quoted(task: &Task) -> String {
+    match &task.status.message {
+        Some(message) if !message.is_empty() => {
+            format!(" ({})", message.chars().take(QUOTED).collect::<String>())
+        }
+        _ => String::new(),
     }
 }
 

@@ -11,10 +11,14 @@
 //! | `Remove` | it is to be forgotten, and nothing is concluded from it |
 //!
 //! Two tasks of a slot never run at once by intent: while an old one may still run, the new one is made
-//! `Ready` and waits, for one minute at most. A node that is down is not waited for.
+//! `Ready` and waits, for one minute at most. A node that is down is not waited for. The one exception is a
+//! start-first update, which makes a task of the new revision beside the old one. Both then fill the slot,
+//! until the new one has run for `monitor` and the old one is told to end, or until the new one has ended
+//! and [`crate::update`] decides about it.
 
-use model::{Desired, Rule, Slot, Span, Task, TaskState, Time};
+use model::{Desired, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
 
+use crate::course::Progress;
 use crate::history;
 use crate::plan::{Draft, number_of};
 use crate::removal;
@@ -22,10 +26,7 @@ use crate::replace::{self, Verdict};
 use crate::wanted::{self, Found, Place, Wanted};
 
 /// How long a new task waits for the old one of its slot to end. SwarmKit's constant.
-const OLD_TASK_PATIENCE: Span = Span::from_secs(60);
-
-/// Longest part of a task's message that is repeated in a decision, in characters.
-const QUOTED: usize = 200;
+pub(crate) const OLD_TASK_PATIENCE: Span = Span::from_secs(60);
 
 /// Reconciles a slot of whatever is found under the service's id.
 pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, service: model::ServiceId, slot: Slot) {
@@ -57,12 +58,10 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         Place::LeaveAlone => return,
         Place::Unwanted(why) => return empty_out(draft, wanted, &tasks, &why),
         Place::Away(why) => give_up_all(draft, &tasks, &why),
-        Place::Kept => {
-            keep_one(draft, wanted, &tasks);
-        }
+        Place::Kept => keep(draft, wanted, &tasks),
         Place::Wanted => tend(draft, wanted, slot, &tasks),
     }
-    history::trim(draft, &tasks);
+    history::trim(draft, wanted, &tasks);
 }
 
 /// A slot that has no place: everything in it goes.
@@ -123,7 +122,7 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
         give_up(draft, task, why);
     }
     if !staying.is_empty() {
-        keep_one(draft, wanted, tasks_without(tasks, &lost).as_slice());
+        keep(draft, wanted, tasks_without(tasks, &lost).as_slice());
     } else if lost.is_empty() {
         refill(draft, wanted, slot, tasks);
     } else {
@@ -138,11 +137,16 @@ fn tasks_without<'t>(tasks: &[&'t Task], lost: &[(&Task, String)]) -> Vec<&'t Ta
     tasks.iter().copied().filter(|t| !lost.iter().any(|(l, _)| l.id == t.id)).collect()
 }
 
-/// A filled slot: one task stays, and runs when its time has come.
-fn keep_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
-    let filling = || tasks.iter().copied().filter(|t| t.fills_slot());
-    let Some(kept) = filling().max_by(|a, b| standing(wanted, a).cmp(&standing(wanted, b))) else { return };
-    for double in filling().filter(|t| t.id != kept.id) {
+/// A filled slot: of each revision's tasks one stays, and runs when its time has come.
+fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+    let best = |current: bool| {
+        let filling = tasks.iter().copied().filter(|t| t.fills_slot());
+        let ours = filling.filter(|t| (t.revision == wanted.service.revision) == current);
+        ours.max_by(|a, b| standing(wanted, a).cmp(&standing(wanted, b)))
+    };
+    let (new, old) = (best(true), best(false));
+    let kept = |task: &Task| [new, old].iter().flatten().any(|k| k.id == task.id);
+    for double in tasks.iter().filter(|t| t.fills_slot() && !kept(t)) {
         if !draft.has_room() {
             return;
         }
@@ -150,7 +154,36 @@ fn keep_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
         draft.note(double, Rule::Duplicate, text);
         removal::remove(draft, double);
     }
-    release(draft, kept, tasks);
+    match (new, old) {
+        (Some(new), Some(old)) => share(draft, wanted, new, old, tasks),
+        (Some(one), None) | (None, Some(one)) => release(draft, one, tasks),
+        (None, None) => {}
+    }
+}
+
+/// A slot that a task of the current revision fills beside one of another. One of them goes when:
+///
+/// - the current one was there before the update began, and runs: a rollback came while it was still the
+///   healthy original, and the other one goes at once;
+/// - the current one has run for as long as it is watched;
+/// - the old one is to go first, by the order that holds now.
+fn share(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, new: &Task, old: &Task, tasks: &[&Task]) {
+    let progress = wanted.progress(draft.now, new, tasks);
+    let original = !wanted.is_new(new) && new.status.state == TaskState::Running;
+    let stop_first = wanted.order(new.slot) == UpdateOrder::StopFirst;
+    if original || stop_first || progress == Progress::Proven {
+        draft.guard_service(wanted.id());
+        if original {
+            let text = format!("{}: its original task still runs and stays", name(draft, new));
+            draft.note(new, Rule::Rollback, text);
+        }
+        return removal::stop(draft, old);
+    }
+    if let Progress::Watched(until) = progress {
+        draft.wake(until);
+    }
+    let others: Vec<&Task> = tasks.iter().copied().filter(|t| !t.fills_slot()).collect();
+    release(draft, new, &others);
 }
 
 /// Of two tasks that fill a slot the greater one stays: the one that came furthest; then one of the
@@ -186,6 +219,17 @@ fn release(draft: &mut Draft<'_, '_>, task: &Task, tasks: &[&Task]) {
     draft.direct(task, Desired::Running);
 }
 
+/// The revision that the next task of a slot gets: the service's. But while an update is paused, a slot that
+/// it has not changed keeps the revision that it had.
+fn next_revision(wanted: &Wanted<'_>, tasks: &[&Task]) -> RevisionId {
+    let current = wanted.service.revision;
+    let paused = wanted.course().state == Some(UpdateState::Paused);
+    match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
+        Some(newest) if paused && !tasks.iter().any(|t| wanted.is_new(t)) => newest.revision,
+        _ => current,
+    }
+}
+
 /// A slot that nothing fills: what stands in it decides.
 fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
     let newest = tasks.iter().rev().copied().find(|t| t.desired != Desired::Remove);
@@ -197,37 +241,73 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
         let id = start(draft, wanted, slot, tasks, None);
         return draft.count(id, wanted.id(), Rule::NodeLost, "created for tasks whose node is gone".into());
     }
-    if newest.revision != wanted.service.revision {
+    let revision = next_revision(wanted, tasks);
+    if newest.revision != revision {
         // Whatever its own policy said: this is another spec, which has had no attempt yet.
         let id = start(draft, wanted, slot, tasks, None);
-        let number = number_of(draft.view, wanted.service.revision);
-        let rest = format!("created: revision {number} takes the place of what ended under an older one");
+        let number = number_of(draft.view, revision);
+        let rest = format!("created: revision {number} takes the place of what ended under another one");
         return draft.count_once(id, wanted.id(), Rule::Update, rest);
     }
     if newest.desired == Desired::Complete {
         return;
     }
-    let policy = &wanted.spec.replace;
-    match replace::decide(policy, newest, replace::counted(tasks, wanted.service.revision)) {
+    if let Some(at) = decide(draft, wanted, newest, tasks) {
+        start(draft, wanted, slot, tasks, Some(at));
+    }
+}
+
+/// What the replace policy says of a slot's newest end: from when on another task may run; or nothing, and
+/// then the end is marked as final, unless its turn has not come yet.
+fn decide(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, newest: &Task, tasks: &[&Task]) -> Option<Time> {
+    let policy = wanted.view.revision(newest.revision).map_or(wanted.spec.replace, |r| r.task.replace);
+    match replace::decide(&policy, newest, replace::counted(tasks, newest.revision)) {
         Verdict::From(_) if newest.start_after.is_some_and(|at| draft.now < at) => {
             // It could not even be made ready. Another one would be tried at once and fail as well: its
             // turn comes first.
             newest.start_after.into_iter().for_each(|at| draft.wake(at));
+            None
         }
         Verdict::From(at) => {
             let text =
-                format!("{}: {}; replaced{}", name(draft, newest), replace::ending(newest), after(policy));
-            draft.note(newest, Rule::Replace, text + &waiting_update(wanted, newest));
-            start(draft, wanted, slot, tasks, Some(at));
+                format!("{}: {}; replaced{}", name(draft, newest), replace::ending(newest), after(&policy));
+            draft.note(newest, Rule::Replace, text);
+            Some(at)
         }
         Verdict::Never(reason) => {
-            let how = replace::ending(newest) + &quoted(newest);
-            let why = replace::why_not(policy, reason);
+            let how = replace::ending(newest) + &replace::quoted(newest);
+            let why = replace::why_not(&policy, reason);
             let text = format!("{}: {how}; not replaced: {why}", name(draft, newest));
-            draft.note(newest, Rule::NotReplaced, text + &waiting_update(wanted, newest));
+            draft.note(newest, Rule::NotReplaced, text);
             draft.direct(newest, Desired::Complete);
+            None
         }
     }
+}
+
+/// The newest task of the update in a slot that an old one fills, once it has ended.
+fn newest_tried<'t>(wanted: &Wanted<'_>, tasks: &[&'t Task]) -> Option<&'t Task> {
+    tasks.iter().rev().copied().find(|t| t.desired != Desired::Remove && wanted.is_new(t))
+}
+
+/// True when no further task of the update is to be tried in a slot that an old one fills.
+pub(crate) fn is_given_up(wanted: &Wanted<'_>, slot: Slot) -> bool {
+    let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
+    newest_tried(wanted, &tasks).is_some_and(|t| t.desired == Desired::Complete)
+}
+
+/// Tries the current revision again in a slot that an old task fills: another new task beside it, when the
+/// replace policy allows one.
+pub(crate) fn try_again(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot) {
+    let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
+    let from = match newest_tried(wanted, &tasks) {
+        Some(t) if t.desired < Desired::Shutdown && t.status.state != TaskState::Orphaned => {
+            let Some(at) = decide(draft, wanted, t, &tasks) else { return };
+            Some(at)
+        }
+        _ => None,
+    };
+    start_beside(draft, wanted, slot, &tasks, from);
 }
 
 /// The first task of a slot, or the first since its node came back.
@@ -257,7 +337,19 @@ pub(crate) fn start(
     let delayed = from.filter(|at| *at > draft.now);
     let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
     let start_after = delayed.or(old_runs.then_some(draft.now));
-    draft.create(wanted.service, slot, start_after)
+    draft.create(wanted.service, next_revision(wanted, tasks), slot, start_after)
+}
+
+/// As [`start`], beside the task that fills the slot, without waiting for its end.
+pub(crate) fn start_beside(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    slot: Slot,
+    tasks: &[&Task],
+    from: Option<Time>,
+) -> model::TaskId {
+    let others: Vec<&Task> = tasks.iter().copied().filter(|t| !t.fills_slot()).collect();
+    start(draft, wanted, slot, &others, from)
 }
 
 fn name(draft: &Draft<'_, '_>, task: &Task) -> String {
@@ -266,22 +358,4 @@ fn name(draft: &Draft<'_, '_>, task: &Task) -> String {
 
 fn after(policy: &model::ReplacePolicy) -> String {
     if policy.delay > Span::ZERO { format!(" after {}", policy.delay) } else { String::new() }
-}
-
-/// What the agent said, where there is something to add.
-fn quoted(task: &Task) -> String {
-    match &task.status.message {
-        Some(message) if !message.is_empty() => {
-            format!(" ({})", message.chars().take(QUOTED).collect::<String>())
-        }
-        _ => String::new(),
-    }
-}
-
-/// An update stands still while its revision fails; the same sentence says so.
-fn waiting_update(wanted: &Wanted<'_>, task: &Task) -> String {
-    if task.status.state == TaskState::Complete || !wanted.is_outdated() {
-        return String::new();
-    }
-    format!("; the update to revision {} waits", number_of(wanted.view, task.revision))
 }

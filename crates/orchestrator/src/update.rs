@@ -1,72 +1,154 @@
-//! The way of a new revision through the slots, stop-first.
+//! The way of a new revision, or of the one before, through the slots: which slot is changed when, and what
+//! becomes of the update.
 //!
-//! At most `parallelism` slots are in change at once (zero: all). A slot is in change from the moment its
-//! old task is told to end until its new one has run for `delay`. When a task of the new revision has ended
-//! instead, the slot counts as broken until its next one has run for five seconds at least: while there is
-//! one, no running task of an older revision is touched, so a revision that cannot run takes down no more
-//! slots than it has already got. Slots whose old task does not run lose nothing and come first; among
-//! equal ones the lower slot comes first.
+//! A slot in change has one owner at a time. Here it is decided that a slot is changed, and a new task is
+//! made: in the place of the old one (stop-first), which is told to end, or beside it (start-first). From
+//! then on the slot's own reconciler has it: it lets the new task run, replaces it when it ends, and ends an
+//! old one beside it once the new one has run for `monitor`. One thing comes back here: a new task that
+//! ended beside an old one that still runs. Whether it is tried again depends on what becomes of the update.
 //!
-//! Nothing is remembered between two looks: what is in change is read from the tasks. Only a difference of
-//! revisions makes a slot outdated, so changed labels or another number of replicas replace nothing.
+//! At most `parallelism` slots are in change at once (zero: all). A slot is in change until its new task has
+//! run for `delay` or has failed `delay` ago; until it has run for `monitor`, and the old task is gone, if
+//! that was to run meanwhile. And until one task of a new revision has run for `monitor`, those that still
+//! are watched keep their turn as well: a revision that cannot last takes down no more slots than
+//! `parallelism`. (A revision that is put back has lasted before.) Slots whose old task does not run lose
+//! nothing and come first; then the lower slots; those that have been tried already come last.
+//!
+//! Each look counts anew what the slots say ([`Verdict`]): nothing is remembered but the update's state,
+//! which the store keeps. Its whole table is in `docs/design/updates-and-restarts.md`. An update ends when
+//! every slot has told its verdict, and each does so in bounded time, see [`crate::course`]. A slot that
+//! shows up outdated later (its node was away) is changed at the same pace, and concludes nothing.
+//!
 //! Costs the tasks of the service, and a few counters when no update is under way.
 
-use model::{Desired, Rule, Slot, Span, Task, TaskState, Time};
+use model::{Desired, FailureAction, Rule, Slot, Task, TaskState, Time, UpdateOrder, UpdateState};
 
+use crate::course::{Course, Progress, Verdict};
 use crate::plan::{Draft, number_of};
-use crate::wanted::{Place, Wanted};
-use crate::{removal, replace, slot};
+use crate::wanted::{self, Place, Wanted};
+use crate::{removal, slot};
 
-/// How long a task must run before its slot is trusted again after a failure of the same revision.
-/// SwarmKit's default time of watching an updated task.
-const TRUST_AFTER: Span = Span::from_secs(5);
-
-/// How far a slot is on the way.
-enum Standing {
-    /// It has nothing to do with the update: it is idle, or its node takes no tasks.
-    Aside,
-    /// It runs the new revision.
-    Done,
-    /// It is on its way, and will be looked at again by itself or at that time.
-    InChange(Option<Time>),
-    /// A task of the new revision ended, and none has proved itself since.
-    Broken(Option<Time>),
-    /// Only tasks of older revisions fill it.
-    Outdated { runs: bool },
-}
-
-/// What the slots of a service are waiting for.
+/// What the slots of a service say, and what they wait for.
 #[derive(Default)]
-struct Survey {
+struct Survey<'t> {
+    /// Slots in change.
     in_change: usize,
-    broken: bool,
-    /// Outdated slots that don't run, then those that do.
+    /// Further slots whose new task is still watched.
+    on_trial: usize,
+    /// True when something runs that shows that the revision can.
+    proven: bool,
+    /// Slots that the update has changed or has to change.
+    total: usize,
+    /// True while a slot has no verdict.
+    open: bool,
+    failed: Vec<&'t Task>,
+    /// New tasks beside old ones that no node took in time.
+    stranded: Vec<&'t Task>,
+    /// Outdated slots: those where nothing runs, those where the old task does, those that failed.
     idle: Vec<Slot>,
     running: Vec<Slot>,
+    tried: Vec<Slot>,
 }
 
 /// Takes the update of a service as far as it may go now.
 pub(crate) fn roll(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) {
-    if !wanted.is_outdated() || draft.room() == 0 {
+    if !(wanted.is_outdated() || wanted.is_updating()) || draft.room() == 0 {
         return;
     }
+    let course = wanted.course();
     let survey = survey(draft, wanted);
-    let parallelism = wanted.service.update.parallelism as usize;
-    let in_change = survey.in_change + draft.created_for(wanted.id());
-    let may_change = if parallelism == 0 { usize::MAX } else { parallelism.saturating_sub(in_change) };
-    let running = if survey.broken { Vec::new() } else { survey.running };
-    for slot in survey.idle.into_iter().chain(running).take(may_change) {
+    for task in &survey.stranded {
+        draft.reject(task, wanted.why_unplaced(task));
+    }
+    if !survey.stranded.is_empty() || course.state.is_some_and(UpdateState::is_paused) {
+        return;
+    }
+    if wanted.is_updating() && conclude(draft, wanted, &course, &survey) {
+        return;
+    }
+    change_some(draft, wanted, &course, survey);
+}
+
+/// Whether the update ends here, or stops; nothing more is then changed by this plan.
+fn conclude(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, survey: &Survey<'_>) -> bool {
+    let rollback = course.state == Some(UpdateState::RollbackStarted);
+    let id = wanted.id();
+    if let Some(last) = survey.failed.last()
+        && course.policy.max_failure_ratio.is_exceeded_by(survey.failed.len(), survey.total)
+    {
+        let why = why_failed(wanted, course, survey, last);
+        match (course.policy.failure_action, wanted.service.previous) {
+            (FailureAction::Continue, _) => {}
+            (FailureAction::Rollback, Some(previous)) if !rollback => {
+                let number = number_of(wanted.view, previous);
+                draft.roll_back(id, format!("update rolled back to revision {number}: {why}"));
+                return true;
+            }
+            _ => {
+                let (what, state) = if rollback {
+                    ("rollback", UpdateState::RollbackPaused)
+                } else {
+                    ("update", UpdateState::Paused)
+                };
+                draft.move_update(id, state, format!("{what} paused: {why}"));
+                return true;
+            }
+        }
+    }
+    if survey.open {
+        return false;
+    }
+    let failed = match survey.failed.last() {
+        Some(last) => format!(
+            ", although {} of {} slots failed: {}",
+            survey.failed.len(),
+            survey.total,
+            wanted.failure(last)
+        ),
+        None => String::new(),
+    };
+    if rollback {
+        // Why it was rolled back stays to be read.
+        let status = wanted.service.update_status.as_ref();
+        let why = status.map_or("", |s| &*s.message);
+        let text = format!("rollback completed{failed} ({why})");
+        draft.move_update(id, UpdateState::RollbackCompleted, text);
+    } else {
+        draft.move_update(id, UpdateState::Completed, format!("update completed{failed}"));
+    }
+    true
+}
+
+fn why_failed(wanted: &Wanted<'_>, course: &Course, survey: &Survey<'_>, last: &Task) -> String {
+    let allowed = course.policy.max_failure_ratio;
+    let allowed =
+        if allowed == model::Ratio::NONE { "none may".into() } else { format!("a share of {allowed} may") };
+    let (failed, total) = (survey.failed.len(), survey.total);
+    format!("{}; {failed} of {total} slots failed, {allowed}", wanted.failure(last))
+}
+
+fn change_some(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, survey: Survey<'_>) {
+    let trial = course.state == Some(UpdateState::Updating) && !survey.proven;
+    let on_trial = if trial { survey.on_trial } else { 0 };
+    let in_change = survey.in_change + on_trial + draft.created_for(wanted.id());
+    let may_change = match course.policy.parallelism as usize {
+        0 => usize::MAX,
+        parallelism => parallelism.saturating_sub(in_change),
+    };
+    let fresh = survey.idle.into_iter().chain(survey.running).map(|slot| (slot, false));
+    let tried = survey.tried.into_iter().map(|slot| (slot, true));
+    for (slot, tried) in fresh.chain(tried).take(may_change) {
         if !draft.has_room() {
             return;
         }
-        change(draft, wanted, slot);
+        if tried { slot::try_again(draft, wanted, slot) } else { change(draft, wanted, course, slot) }
     }
 }
 
-fn survey(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) -> Survey {
+fn survey<'a>(draft: &mut Draft<'_, '_>, wanted: &Wanted<'a>) -> Survey<'a> {
     let mut survey = Survey::default();
-    let mut slot_tasks: Vec<&Task> = Vec::new();
-    for task in draft.view.tasks_of_service(wanted.id()) {
+    let mut slot_tasks: Vec<&'a Task> = Vec::new();
+    for task in wanted.view.tasks_of_service(wanted.id()) {
         if slot_tasks.first().is_some_and(|first| first.slot != task.slot) {
             survey.add(draft, wanted, &slot_tasks);
             slot_tasks.clear();
@@ -77,22 +159,150 @@ fn survey(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) -> Survey {
     survey
 }
 
-impl Survey {
-    fn add(&mut self, draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+impl<'t> Survey<'t> {
+    /// Takes in what one slot says.
+    fn add(&mut self, draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&'t Task]) {
         let Some(slot) = tasks.first().map(|t| t.slot) else { return };
-        if draft.has_touched(wanted.id(), slot) {
-            // Something else happens to it in this plan already.
+        if !takes_part(wanted, slot) {
+            return;
+        }
+        let in_flight = tasks.iter().any(|t| !draft.view.is_settled(t.modified));
+        if in_flight || draft.has_touched(wanted.id(), slot) {
+            // Something else happens to it already.
+            self.open = true;
             return self.wait(draft, None);
         }
-        match standing(draft, wanted, slot, tasks) {
-            Standing::Aside | Standing::Done => {}
-            Standing::Outdated { runs: true } => self.running.push(slot),
-            Standing::Outdated { runs: false } => self.idle.push(slot),
-            Standing::InChange(at) => self.wait(draft, at),
-            Standing::Broken(at) => {
-                self.broken = true;
-                self.wait(draft, at);
+        let verdict = wanted.verdict(draft.now, tasks);
+        self.count(verdict);
+        let best = |current: bool| {
+            let mut filling = tasks.iter().copied().filter(|t| t.fills_slot());
+            filling.find(|t| (t.revision == wanted.service.revision) == current)
+        };
+        match (best(true), best(false)) {
+            (Some(new), old) => self.add_new(draft, wanted, tasks, new, old, verdict),
+            (None, Some(old)) => self.add_outdated(wanted, old, verdict),
+            (None, None) => self.add_empty(draft, wanted, tasks, verdict),
+        }
+        self.wait_after_failure(draft, wanted, verdict);
+    }
+
+    fn count(&mut self, verdict: Verdict<'t>) {
+        self.total += usize::from(verdict != Verdict::Untried);
+        match verdict {
+            Verdict::Untried => {}
+            Verdict::Open => self.open = true,
+            Verdict::Good(_) => self.proven = true,
+            Verdict::Failed(task) => self.failed.push(task),
+        }
+    }
+
+    /// A slot with a task of the current revision, perhaps beside an old one.
+    fn add_new(
+        &mut self,
+        draft: &mut Draft<'_, '_>,
+        wanted: &Wanted<'_>,
+        tasks: &[&'t Task],
+        new: &'t Task,
+        old: Option<&Task>,
+        verdict: Verdict<'_>,
+    ) {
+        let policy = wanted.course().policy;
+        if !wanted.is_new(new) {
+            // The update found it there. What stands beside it goes at the next look at the slot.
+            self.proven |= new.status.state == TaskState::Running;
+            if old.is_some() {
+                self.wait(draft, None);
             }
+            return;
+        }
+        let failed = matches!(verdict, Verdict::Failed(_));
+        if failed && old.is_none() && wanted.is_updating() {
+            // It has had its turn, and its policy has it now.
+            return;
+        }
+        match wanted.progress(draft.now, new, tasks) {
+            Progress::OnItsWay(until) => self.wait(draft, Some(until)),
+            Progress::Late if old.is_some() && new.status.state < TaskState::Assigned => {
+                self.stranded.push(new);
+            }
+            Progress::Late => {}
+            Progress::Watched(until) => {
+                draft.wake(until);
+                let delay = new.status.applied_at + policy.delay;
+                if old.is_some() {
+                    self.wait(draft, Some(until));
+                } else if draft.now < delay {
+                    self.wait(draft, Some(delay));
+                } else {
+                    self.on_trial += 1;
+                }
+            }
+            Progress::Proven => {
+                let delay = new.status.applied_at + policy.delay;
+                if draft.now < delay {
+                    self.wait(draft, Some(delay));
+                } else if old.is_some() || self.is_still_ending(draft, wanted, new, tasks) {
+                    self.wait(draft, None);
+                }
+            }
+        }
+    }
+
+    /// After start-first the old task is a second one in the slot until it has ended. Not for ever: it may
+    /// be unable to.
+    fn is_still_ending(
+        &self,
+        draft: &mut Draft<'_, '_>,
+        wanted: &Wanted<'_>,
+        new: &Task,
+        tasks: &[&Task],
+    ) -> bool {
+        let until = new.status.applied_at + wanted.course().policy.monitor + slot::OLD_TASK_PATIENCE;
+        let ending = wanted.order(new.slot) == UpdateOrder::StartFirst
+            && tasks.iter().any(|t| t.id != new.id && wanted::may_run(wanted.view, t))
+            && draft.now < until;
+        if ending {
+            draft.wake(until);
+        }
+        ending
+    }
+
+    /// A slot that only tasks of other revisions fill.
+    fn add_outdated(&mut self, wanted: &Wanted<'_>, old: &Task, verdict: Verdict<'_>) {
+        if verdict == Verdict::Untried {
+            self.total += 1;
+            self.open = true;
+            let runs = old.status.state == TaskState::Running && old.desired == Desired::Running;
+            if runs { self.running.push(old.slot) } else { self.idle.push(old.slot) }
+        } else if !slot::is_given_up(wanted, old.slot) {
+            self.tried.push(old.slot);
+        }
+    }
+
+    /// Nothing fills the slot: it is being filled, or it is over.
+    fn add_empty(
+        &mut self,
+        draft: &mut Draft<'_, '_>,
+        wanted: &Wanted<'_>,
+        tasks: &[&'t Task],
+        verdict: Verdict<'_>,
+    ) {
+        let Some(newest) = tasks.iter().rev().find(|t| t.desired != Desired::Remove) else { return };
+        let over = newest.revision == wanted.service.revision && newest.desired == Desired::Complete;
+        if over || (matches!(verdict, Verdict::Failed(_)) && wanted.is_updating()) {
+            return;
+        }
+        self.open |= verdict == Verdict::Untried;
+        self.total += usize::from(verdict == Verdict::Untried);
+        self.wait(draft, None);
+    }
+
+    /// `delay` counts after a failure as well.
+    fn wait_after_failure(&mut self, draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, verdict: Verdict<'_>) {
+        let Verdict::Failed(task) = verdict else { return };
+        let until = task.status.applied_at + wanted.course().policy.delay;
+        if task.status.state.is_ended() && draft.now < until {
+            self.wait(draft, Some(until));
         }
     }
 
@@ -101,44 +311,6 @@ impl Survey {
         if let Some(at) = at {
             draft.wake(at);
         }
-    }
-}
-
-fn standing(draft: &Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) -> Standing {
-    if !takes_part(wanted, slot) {
-        return Standing::Aside;
-    }
-    if tasks.iter().any(|t| !draft.view.is_settled(t.modified)) {
-        return Standing::InChange(None);
-    }
-    let current = wanted.service.revision;
-    let failed = replace::counted(tasks, current).next().is_some();
-    let mut filling = tasks.iter().copied().filter(|t| t.fills_slot()).peekable();
-    if filling.peek().is_none() {
-        return standing_of_empty(wanted, tasks, failed);
-    }
-    let runs = |t: &Task| t.status.state == TaskState::Running && t.desired == Desired::Running;
-    let Some(new) = filling.clone().find(|t| t.revision == current) else {
-        return Standing::Outdated { runs: filling.any(runs) };
-    };
-    let in_change = |at| if failed { Standing::Broken(at) } else { Standing::InChange(at) };
-    if !runs(new) {
-        return in_change(None);
-    }
-    let trust = if failed { TRUST_AFTER } else { Span::ZERO };
-    let at = new.status.applied_at + wanted.service.update.delay.max(trust);
-    if draft.now < at { in_change(Some(at)) } else { Standing::Done }
-}
-
-/// Nothing fills the slot: it is being filled, or it is over.
-fn standing_of_empty(wanted: &Wanted<'_>, tasks: &[&Task], failed: bool) -> Standing {
-    match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
-        None => Standing::Aside,
-        Some(t) if t.revision == wanted.service.revision && t.desired == Desired::Complete => {
-            if t.status.state == TaskState::Complete { Standing::Done } else { Standing::Broken(None) }
-        }
-        Some(_) if failed => Standing::Broken(None),
-        Some(_) => Standing::InChange(None),
     }
 }
 
@@ -152,22 +324,32 @@ fn takes_part(wanted: &Wanted<'_>, slot: Slot) -> bool {
     ready && matches!(wanted.place(slot), Place::Wanted)
 }
 
-/// Stops what fills an outdated slot, and makes a task of the new revision that waits for its end.
-fn change(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot) {
+/// Makes a task of the current revision in an outdated slot: beside what runs there, or in its place, to
+/// wait for its end.
+fn change(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, slot: Slot) {
     let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
-    for task in tasks.iter().filter(|t| t.fills_slot()) {
-        removal::stop(draft, task);
+    let runs = tasks.iter().any(|t| t.fills_slot() && t.status.state == TaskState::Running);
+    let beside = runs && wanted.order(slot) == UpdateOrder::StartFirst;
+    if !beside {
+        for task in tasks.iter().filter(|t| t.fills_slot()) {
+            removal::stop(draft, task);
+        }
     }
-    let id = slot::start(draft, wanted, slot, &tasks, None);
+    let id = if beside {
+        slot::start_beside(draft, wanted, slot, &tasks, None)
+    } else {
+        slot::start(draft, wanted, slot, &tasks, None)
+    };
     let number = number_of(draft.view, wanted.service.revision);
-    let pace = match wanted.service.update.parallelism {
+    let pace = match course.policy.parallelism {
         0 => "all slots at once".into(),
         n => format!("slots at once: {n}"),
     };
+    let order = if beside { ", start-first" } else { "" };
     draft.count_once(
         id,
         wanted.id(),
-        Rule::Update,
-        format!("of an older revision replaced by revision {number}, {pace}"),
+        if course.state.is_some_and(UpdateState::is_rollback) { Rule::Rollback } else { Rule::Update },
+        format!("of another revision replaced by revision {number}, {pace}{order}"),
     );
 }

@@ -58,10 +58,14 @@ impl<'a> Wanted<'a> {
         self.view.service_use(self.service.id)
     }
 
-    /// True while slots are filled by tasks of another revision only.
+    /// True while slots are filled by tasks of another revision, alone or beside one of the current.
     pub(crate) fn is_outdated(&self) -> bool {
-        let used = self.used();
-        used.by_revision(self.service.revision) < used.filled()
+        self.used().by_other_revisions(self.service.revision) > 0
+    }
+
+    /// True while an update or rollback is to be taken further.
+    pub(crate) fn is_updating(&self) -> bool {
+        is_updating(self.service)
     }
 
     pub(crate) fn place(&self, slot: Slot) -> Place {
@@ -113,6 +117,11 @@ impl<'a> Wanted<'a> {
         let revision = self.view.revision(task.revision)?;
         broken_constraint(&revision.task, node).map(|constraint| why_unfit(node, constraint))
     }
+}
+
+/// True while an update or rollback of a service is to be taken further.
+pub(crate) fn is_updating(service: &Service) -> bool {
+    service.update_status.as_ref().is_some_and(|status| status.state.is_active())
 }
 
 fn broken_constraint<'a>(spec: &'a TaskSpec, node: &Node) -> Option<&'a Constraint> {

@@ -5,7 +5,10 @@
 
 mod world;
 
-use model::{Availability, Condition, Mode, NodeState, ServiceId, Span, TaskSpec, TaskState, UpdatePolicy};
+use model::{
+    Availability, Condition, FailureAction, Mode, NodeState, Ratio, ServiceId, Span, TaskSpec, TaskState,
+    UpdateOrder, UpdatePolicy, UpdateState,
+};
 use store::{Change, ChangeSet};
 use world::{World, constrained, replicas, spec, with};
 
@@ -45,7 +48,14 @@ fn any_spec(dice: &mut Dice) -> TaskSpec {
 }
 
 fn pace(dice: &mut Dice) -> UpdatePolicy {
-    UpdatePolicy { parallelism: dice.pick(&[0, 1, 2]), delay: Span::from_secs(dice.pick(&[0, 3])) }
+    UpdatePolicy {
+        parallelism: dice.pick(&[0, 1, 2]),
+        delay: Span::from_secs(dice.pick(&[0, 3])),
+        monitor: Span::from_secs(dice.pick(&[0, 5, 5, 90])),
+        max_failure_ratio: Ratio::from_millionths(dice.pick(&[0, 0, 300_000, 1_000_000])).expect("a ratio"),
+        order: dice.pick(UpdateOrder::ALL),
+        failure_action: dice.pick(FailureAction::ALL),
+    }
 }
 
 /// One thing that somebody does; what it changes takes effect at once.
@@ -53,7 +63,7 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
     let node = dice.pick(&NODES);
     let service = dice.roll(services.len() as u64) as usize;
     let id = services[service];
-    match dice.roll(13) {
+    match dice.roll(14) {
         0..=2 => {
             if matches!(w.tables.service(id).expect("it is there").mode, Mode::Replicated { .. }) {
                 let n = dice.roll(7) as u32;
@@ -87,6 +97,10 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
         11 => {
             w.remove_node(node);
             w.join(node);
+        }
+        12 => {
+            let (update, rollback) = (pace(dice), pace(dice));
+            w.policies(id, update, rollback);
         }
         _ => w.change_cluster(|c| {
             c.history = dice.roll(6) as u32;
@@ -164,9 +178,20 @@ fn end_well(w: &mut World, services: &[ServiceId]) {
         w.state(name, NodeState::Ready);
     }
     for id in services {
+        // What is under way comes to its end by itself, in bounded time: none waits longer than for the start
+        // of a task, for each slot.
+        let state = |w: &World| w.state_of(*id).is_some_and(UpdateState::is_active);
+        for _ in 0..40 {
+            if state(w) {
+                w.pass(Span::from_secs(300));
+            }
+        }
+        assert!(!state(w), "an update never ends: {} {}", w.show(*id), w.update_state(*id));
+    }
+    for id in services {
         w.update(*id, spec("runs"));
     }
-    w.pass(Span::from_secs(1200));
+    w.pass(Span::from_secs(1800));
     for id in services {
         let service = w.tables.service(*id).expect("it is there");
         let wanted = match service.mode {
@@ -177,6 +202,7 @@ fn end_well(w: &mut World, services: &[ServiceId]) {
         let used = w.tables.service_use(*id);
         assert_eq!(used.by_revision(service.revision), wanted);
         assert!(used.total() <= wanted * 3, "{}", w.show(*id));
+        assert_eq!(w.state_of(*id), Some(UpdateState::Completed), "{}", w.update_state(*id));
     }
     let all: u32 = services.iter().map(|id| w.tables.service_use(*id).total()).sum();
     assert_eq!(w.tables.tasks().count(), all as usize, "removed services leave nothing");
@@ -219,7 +245,11 @@ fn how_many_plans_are_in_flight_changes_nothing_in_the_end() {
     let end = |pipeline: usize| {
         let mut w = World::new(&NODES);
         w.pipeline = pipeline;
-        let s = w.create_with(replicas(9), spec("runs"), UpdatePolicy { parallelism: 2, delay: Span::ZERO });
+        let s = w.create_with(
+            replicas(9),
+            spec("runs"),
+            UpdatePolicy { parallelism: 2, ..UpdatePolicy::default() },
+        );
         let g = w.create(Mode::Global, with(spec("exits 1 800"), |t| t.replace.max_attempts = 2));
         w.settle();
         w.availability("b", Availability::Drain);
@@ -232,5 +262,99 @@ fn how_many_plans_are_in_flight_changes_nothing_in_the_end() {
     let one = end(1);
     for pipeline in [2, 7, 1000] {
         assert_eq!(end(pipeline), one, "{pipeline}");
+    }
+}
+
+/// One service of five tasks that run, updated again and again (also in the middle of an update) to what
+/// runs as well, under one policy.
+fn good_updates(seed: u64, parallelism: u32, order: UpdateOrder, watch: fn(&World)) {
+    let mut dice = Dice(seed * 104_729 + 7);
+    let mut w = World::new(&NODES);
+    w.pipeline = dice.pick(&[1, 3, 50]);
+    let delay = Span::from_secs(dice.pick(&[0, 2]));
+    let monitor = Span::from_secs(dice.pick(&[0, 5]));
+    let policy = UpdatePolicy { parallelism, order, delay, monitor, ..UpdatePolicy::default() };
+    let task = |dice: &mut Dice| {
+        with(spec("runs"), |t| {
+            let stop = dice.pick(&["0", "700", "2500"]);
+            drop(t.programs[0].env.insert("STOP_MS".into(), stop.into()));
+        })
+    };
+    let first = task(&mut dice);
+    let s = w.create_with(replicas(5), first, policy);
+    w.policies(s, policy, policy);
+    w.settle();
+    w.watch = Some(watch);
+    for _ in 0..20 {
+        match dice.roll(4) {
+            0 => w.roll_back_if_there(s),
+            _ => {
+                let next = task(&mut dice);
+                w.update(s, next);
+            }
+        }
+        w.pass(Span::from_millis(dice.pick(&[100, 1_000, 4_000, 20_000])));
+        if dice.roll(5) == 0 {
+            w.take_over();
+        }
+    }
+    w.pass(Span::from_secs(300));
+    assert_eq!(w.running(s), 5, "{}", w.show(s));
+    let state = w.state_of(s).expect("an update");
+    assert!(matches!(state, UpdateState::Completed | UpdateState::RollbackCompleted), "{state}");
+}
+
+/// Every slot of the one service: how many of its tasks run and are wanted, and how many fill it.
+fn slots(w: &World) -> (usize, usize, usize) {
+    let service = w.tables.services().next().expect("one service");
+    let tasks = || w.tables.tasks_of_service(service.id).filter(|t| t.fills_slot());
+    let running: std::collections::BTreeSet<_> =
+        tasks().filter(|t| t.status.state == TaskState::Running).map(|t| t.slot).collect();
+    (running.len(), tasks().count(), service.update.parallelism as usize)
+}
+
+#[test]
+fn stop_first_takes_down_no_more_than_parallelism() {
+    for seed in 0..60 {
+        good_updates(seed, [1, 2, 3][seed as usize % 3], UpdateOrder::StopFirst, |w| {
+            let (running, filling, parallelism) = slots(w);
+            assert!(running + parallelism >= 5, "only {running} run");
+            assert!(filling <= 5, "{filling} tasks");
+        });
+    }
+}
+
+#[test]
+fn start_first_takes_down_nothing_and_adds_no_more_than_parallelism() {
+    for seed in 0..60 {
+        good_updates(seed, [1, 2, 3][seed as usize % 3], UpdateOrder::StartFirst, |w| {
+            let (running, filling, parallelism) = slots(w);
+            assert_eq!(running, 5, "every slot has one that runs");
+            assert!(filling <= 5 + parallelism, "{filling} tasks");
+        });
+    }
+}
+
+#[test]
+fn another_manager_at_any_moment_changes_nothing_in_the_end() {
+    for seed in 0..30 {
+        let end = |take_over: bool| {
+            let mut dice = Dice(seed * 31 + 5);
+            let mut w = World::new(&NODES);
+            let s = w.create_with(replicas(4), spec("runs"), pace(&mut dice));
+            w.settle();
+            for _ in 0..6 {
+                let task = any_spec(&mut dice);
+                w.update(s, task);
+                for _ in 0..10 {
+                    w.pass(Span::from_millis(dice.pick(&[100, 3_000, 61_000])));
+                    if take_over {
+                        w.take_over();
+                    }
+                }
+            }
+            (w.show(s), w.update_state(s))
+        };
+        assert_eq!(end(true), end(false), "seed {seed}");
     }
 }

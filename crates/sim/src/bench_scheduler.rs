@@ -211,8 +211,10 @@ fn service(ids: &mut Ids, number: u32, memory: i64) -> (Service, Revision) {
         labels: Labels::new(),
         mode: Mode::Replicated { replicas: 1 },
         update: UpdatePolicy::default(),
+        rollback: UpdatePolicy::default(),
         revision: of,
         previous: None,
+        update_status: None,
         priority: 50,
         steering: Default::default(),
     };

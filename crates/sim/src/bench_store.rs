@@ -420,8 +420,10 @@ fn service(number: u32) -> (Service, Revision) {
         labels: Labels::new(),
         mode: Mode::Replicated { replicas: TASKS / SERVICES },
         update: UpdatePolicy::default(),
+        rollback: UpdatePolicy::default(),
         revision,
         previous: None,
+        update_status: None,
         priority: 50,
         steering: Default::default(),
     };

@@ -33,8 +33,10 @@ fn service(id: u128, name: &str, mode: Mode) -> ChangeSet {
         labels: Labels::new(),
         mode,
         update: UpdatePolicy::default(),
+        rollback: UpdatePolicy::default(),
         revision: revision.id,
         previous: None,
+        update_status: None,
         priority: 50,
         steering: Default::default(),
     };

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use model::{
-    Affinity, Condition, Constraint, Limits, Mode, Placement, Preference, ReplacePolicy, Resources, Span,
-    Steering, Strategy, Target, UpdatePolicy, parse_bytes, parse_cpus,
+    Affinity, Condition, Constraint, FailureAction, Limits, Mode, Placement, Preference, Ratio,
+    ReplacePolicy, Resources, Span, Steering, Strategy, Target, UpdateOrder, UpdatePolicy, parse_bytes,
+    parse_cpus,
 };
 
 use crate::keys;
@@ -21,6 +22,7 @@ pub(crate) struct Deploy {
     pub placement: Placement,
     pub steering: Steering,
     pub update: UpdatePolicy,
+    pub rollback: UpdatePolicy,
 }
 
 impl Default for Deploy {
@@ -33,6 +35,7 @@ impl Default for Deploy {
             placement: Placement::default(),
             steering: Steering::default(),
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
         }
     }
 }
@@ -55,7 +58,12 @@ pub(crate) fn read(fields: &Fields<'_>, findings: &mut Findings) -> Deploy {
         (deploy.placement, deploy.steering) = placement(field, findings).unwrap_or_default();
     }
     if let Some(field) = fields.get("update_config") {
-        deploy.update = update_config(field, findings).unwrap_or_default();
+        deploy.update = update_config(field, FailureAction::ALL, findings).unwrap_or_default();
+    }
+    if let Some(field) = fields.get("rollback_config") {
+        // A rollback is not rolled back.
+        let actions = &[FailureAction::Pause, FailureAction::Continue];
+        deploy.rollback = update_config(field, actions, findings).unwrap_or_default();
     }
     deploy
 }
@@ -219,20 +227,41 @@ fn affinity(item: &Field<'_>, findings: &mut Findings) -> Option<Affinity> {
     Some(Affinity { to: to.parsed(findings, str::parse)?, weight: weight? })
 }
 
-fn update_config(field: &Field<'_>, findings: &mut Findings) -> Option<UpdatePolicy> {
+fn update_config(
+    field: &Field<'_>,
+    actions: &[FailureAction],
+    findings: &mut Findings,
+) -> Option<UpdatePolicy> {
     let fields = field.fields(findings, &keys::UPDATE_CONFIG)?;
     let default = UpdatePolicy::default();
-    if let Some(order) = fields.get("order") {
-        // An old task is stopped before its successor starts: saying so is allowed, the opposite is not.
-        match order.text(findings) {
-            Some("stop-first") | None => {}
-            Some("start-first") => order
-                .refuse(findings, "start-first arrives with updates and rollback; only stop-first is there"),
-            Some(_) => order.refuse(findings, "is not an order; use stop-first"),
-        }
-    }
+    let order = fields.get("order").and_then(|f| {
+        f.parsed(findings, |text| {
+            UpdateOrder::from_word(text)
+                .ok_or_else(|| format!("{:?} is not an order; use stop-first or start-first", clipped(text)))
+        })
+    });
+    let failure_action = fields.get("failure_action").and_then(|f| {
+        f.parsed(findings, |text| {
+            let known: Vec<&str> = actions.iter().map(|a| a.as_str()).collect();
+            FailureAction::from_word(text).filter(|a| actions.contains(a)).ok_or_else(|| {
+                let advice = known.join(" or ");
+                format!("{:?} is not a failure action; use {advice}", clipped(text))
+            })
+        })
+    });
     Some(UpdatePolicy {
         parallelism: fields.get("parallelism").and_then(|f| f.whole(findings)).unwrap_or(default.parallelism),
         delay: span(&fields, "delay", findings).unwrap_or(default.delay),
+        monitor: span(&fields, "monitor", findings).unwrap_or(default.monitor),
+        max_failure_ratio: fields
+            .get("max_failure_ratio")
+            .and_then(|f| f.parsed(findings, Ratio::parse))
+            .unwrap_or(default.max_failure_ratio),
+        order: order.unwrap_or(default.order),
+        failure_action: failure_action.unwrap_or(default.failure_action),
     })
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(40).collect()
 }

@@ -13,7 +13,6 @@ pub(crate) struct Known {
 pub const IMAGE_REFUSED: &str = "an image needs the coming docker or oci driver; until then services are processes: write a command and no image";
 
 const REMOVE: &str = "not supported yet; remove it";
-const UPDATES: &str = "arrives with updates and rollback; remove it";
 const LIMIT_MEMORY: &str = "write deploy.resources.limits.memory";
 const LIMIT_CPUS: &str = "write deploy.resources.limits.cpus";
 const HOST_NETWORK: &str = "networks are not supported yet: a process uses the node's own network; remove it";
@@ -139,18 +138,27 @@ pub(crate) const SERVICE: Known = Known {
 
 /// In a service's `deploy`.
 pub(crate) const DEPLOY: Known = Known {
-    read: &["mode", "replicas", "labels", "restart_policy", "resources", "placement", "update_config"],
-    refused: &[("endpoint_mode", HOST_NETWORK), ("rollback_config", UPDATES), ("autoscale", REMOVE)],
+    read: &[
+        "mode",
+        "replicas",
+        "labels",
+        "restart_policy",
+        "resources",
+        "placement",
+        "update_config",
+        "rollback_config",
+    ],
+    refused: &[("endpoint_mode", HOST_NETWORK), ("autoscale", REMOVE)],
 };
 
 /// In `restart_policy`.
 pub(crate) const RESTART_POLICY: Known =
     Known { read: &["condition", "delay", "max_attempts", "window"], refused: &[] };
 
-/// In `update_config`.
+/// In `update_config` and `rollback_config`.
 pub(crate) const UPDATE_CONFIG: Known = Known {
-    read: &["parallelism", "delay", "order"],
-    refused: &[("failure_action", UPDATES), ("monitor", UPDATES), ("max_failure_ratio", UPDATES)],
+    read: &["parallelism", "delay", "order", "failure_action", "monitor", "max_failure_ratio"],
+    refused: &[],
 };
 
 /// In `resources`.

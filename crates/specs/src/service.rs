@@ -37,6 +37,7 @@ pub(crate) fn read(
         labels: labels(&fields, deploy_fields.as_ref(), findings),
         mode: deploy.mode,
         update: deploy.update,
+        rollback: deploy.rollback,
         priority: ServiceSpec::PRIORITY,
         steering: deploy.steering,
         task: TaskSpec {
@@ -205,6 +206,9 @@ fn locate(key: &Key, node: &Node, invalid: &Invalid) -> (At, String) {
         "replicas" => &["deploy", "replicas"],
         "mode" => &["deploy", "mode"],
         "update.delay" => &["deploy", "update_config", "delay"],
+        "update.monitor" => &["deploy", "update_config", "monitor"],
+        "rollback.delay" => &["deploy", "rollback_config", "delay"],
+        "rollback.monitor" => &["deploy", "rollback_config", "monitor"],
         "command" | "programs" => &["command"],
         "env" => &["environment"],
         "restart_policy.delay" => &["deploy", "restart_policy", "delay"],

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::{Condition, DriverKind, Mode, Protocol, ServiceSpec, Span};
+use model::{
+    Condition, DriverKind, FailureAction, Mode, Protocol, Ratio, ServiceSpec, Span, UpdateOrder, UpdatePolicy,
+};
 use specs::{Problem, Stack, parse_stack, variables};
 
 fn vars() -> BTreeMap<String, String> {
@@ -83,14 +85,31 @@ deploy:
   placement:
     max_replicas_per_node: 2
     constraints: [node.labels.zone==east, "node.role != manager"]
-  update_config: {parallelism: 2, delay: 10s, order: stop-first}
+  update_config:
+    {parallelism: 2, delay: 10s, order: start-first, monitor: 8s, max_failure_ratio: 0.25, failure_action: rollback}
+  rollback_config: {parallelism: 0, delay: 1s, failure_action: continue}
 "#,
     );
     assert_eq!(&*spec.name, "web");
     assert_eq!(spec.mode, Mode::Replicated { replicas: 4 });
     let labels: Vec<_> = spec.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(labels, ["team=core", "tier=front"]);
-    assert_eq!((spec.update.parallelism, spec.update.delay), (2, Span::from_secs(10)));
+    let update = UpdatePolicy {
+        parallelism: 2,
+        delay: Span::from_secs(10),
+        monitor: Span::from_secs(8),
+        max_failure_ratio: Ratio::parse("0.25").unwrap(),
+        order: UpdateOrder::StartFirst,
+        failure_action: FailureAction::Rollback,
+    };
+    assert_eq!(spec.update, update);
+    let rollback = UpdatePolicy {
+        parallelism: 0,
+        delay: Span::from_secs(1),
+        failure_action: FailureAction::Continue,
+        ..UpdatePolicy::default()
+    };
+    assert_eq!(spec.rollback, rollback);
     assert_eq!(spec.priority, 50);
     let replace = spec.task.replace;
     assert_eq!((replace.condition, replace.max_attempts), (Condition::OnFailure, 3));
@@ -373,19 +392,29 @@ fn keys_that_cannot_be() {
         ("command: a\ndeploy: {endpoint_mode: vip}", "2:10 deploy.endpoint_mode:", "networks"),
         ("command: a\ndeploy: {replica: 3}", "2:10 deploy.replica:", "did you mean replicas?"),
         (
-            "command: a\ndeploy: {rollback_config: {}}",
-            "2:10 deploy.rollback_config:",
-            "arrives with updates and rollback",
+            "command: a\ndeploy: {rollback_config: {failure_action: rollback}}",
+            "2:45 deploy.rollback_config.failure_action:",
+            "\"rollback\" is not a failure action; use pause or continue",
         ),
         (
-            "command: a\ndeploy: {update_config: {failure_action: pause}}",
-            "2:26 deploy.update_config.failure_action:",
-            "arrives with updates",
+            "command: a\ndeploy: {update_config: {failure_action: stop}}",
+            "2:42 deploy.update_config.failure_action:",
+            "\"stop\" is not a failure action; use pause or continue or rollback",
         ),
         (
-            "command: a\ndeploy: {update_config: {order: start-first}}",
+            "command: a\ndeploy: {update_config: {order: last-first}}",
             "2:33 deploy.update_config.order:",
-            "arrives with updates",
+            "use stop-first or start-first",
+        ),
+        (
+            "command: a\ndeploy: {update_config: {max_failure_ratio: 1.5}}",
+            "2:45 deploy.update_config.max_failure_ratio:",
+            "\"1.5\" is not a ratio; write a number from 0 to 1, such as 0.25",
+        ),
+        (
+            "command: a\ndeploy: {rollback_config: {monitor: -5s}}",
+            "2:38 deploy.rollback_config.monitor:",
+            "-5s is negative",
         ),
         (
             "command: a\ndeploy: {placement: {preferences: [{spread: x}]}}",

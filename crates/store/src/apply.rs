@@ -145,6 +145,8 @@ impl Tx<'_> {
             Change::CreateRevision(revision) => self.create_revision(revision),
             Change::CreateService(service) => self.create_service(service),
             Change::UpdateService(service) => self.update_service(service),
+            Change::RollBack { service, automatic, message } => self.roll_back(*service, *automatic, message),
+            Change::MoveUpdate { service, state, message } => self.move_update(*service, *state, message),
             Change::DeleteService(id) => self.delete_service(*id),
             Change::CreateTask { id, service, slot, revision, node, desired, start_after } => self
                 .create_task(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{
     Availability, BoundPort, Cluster, Description, Desired, Index, Job, JobId, Labels, Namespace,
     NamespaceId, Node, NodeId, NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule, Service,
-    ServiceId, Slot, TaskId, TaskState, Time, Unplaced, Version,
+    ServiceId, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, Version,
 };
 
 /// An object of the store, by id.
@@ -95,8 +95,28 @@ pub enum Change {
     CreateRevision(Revision),
     /// Makes a service.
     CreateService(Service),
-    /// Replaces a service; id, namespace and name stay.
+    /// Replaces a service; id, namespace and name stay. Another revision begins an update; whatever `update_status` says
+    /// here, it is the store's own.
     UpdateService(Service),
+    /// Makes a service's previous revision its current one, and the other way about: begins a rollback. Refused when
+    /// there is none.
+    RollBack {
+        /// The service.
+        service: ServiceId,
+        /// True when nobody asked for it: the update's failure action.
+        automatic: bool,
+        /// Why.
+        message: Arc<str>,
+    },
+    /// Moves an update or rollback on to its next state. Refused when that state cannot follow.
+    MoveUpdate {
+        /// The service.
+        service: ServiceId,
+        /// The state.
+        state: UpdateState,
+        /// Why, or how it ended.
+        message: Arc<str>,
+    },
     /// Removes a service. Its tasks stay until the orchestrator has ended them.
     DeleteService(ServiceId),
     /// Makes a task, in the state `Pending`.
@@ -149,12 +169,12 @@ pub enum Change {
         /// Its programs.
         programs: Box<[ProgramStatus]>,
     },
-    /// The control plane's own end of a task: `Shutdown` for one that was never assigned, `Orphaned` for one whose node
-    /// stayed away.
+    /// The control plane's own end of a task: `Shutdown` for one that was never assigned, `Rejected` for one that was never
+    /// assigned although it was waited for long enough, `Orphaned` for one whose node stayed away.
     EndTask {
         /// The task.
         task: TaskId,
-        /// `Shutdown` or `Orphaned`.
+        /// `Shutdown`, `Rejected` or `Orphaned`.
         state: TaskState,
         /// Why.
         message: Arc<str>,

@@ -145,6 +145,11 @@ impl ServiceUse {
         }
     }
 
+    /// How many tasks of other revisions fill a slot.
+    pub fn by_other_revisions(&self, revision: RevisionId) -> u32 {
+        self.by_revision.iter().filter(|(id, _)| *id != revision).map(|(_, count)| count).sum()
+    }
+
     /// How many slots are filled by at least one task.
     pub fn filled(&self) -> u32 {
         self.slots.len() + self.node_slots.len() as u32

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::*;
 use model::{
     Availability, Decision, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role, Rule, Slot,
-    TaskId, TaskState, Time, Unplaced, limits,
+    TaskId, TaskState, Time, Unplaced, UpdateState, UpdateStatus, limits,
 };
 use store::{Action, Change, ChangeSet, EventId, Object, ObjectId, Refused, Table, Tables};
 
@@ -592,4 +592,54 @@ fn a_crash_loop_leaves_room_for_what_matters() {
     }
     assert_eq!(told(&w).len(), limits::DECISIONS_KEPT);
     assert!(told(&w).iter().all(|(text, _)| text.starts_with("update")));
+}
+
+/// An update begins with another revision, and goes one way.
+#[test]
+fn an_update_goes_one_way() {
+    let mut w = World::furnished();
+    let move_to = |state| Change::MoveUpdate { service: service_id(1), state, message: "m".into() };
+    let roll_back =
+        |automatic| Change::RollBack { service: service_id(1), automatic, message: "because".into() };
+    let status = |w: &World| w.tables.service(service_id(1)).expect("it is there").update_status.clone();
+    w.try_apply(vec![move_to(UpdateState::Completed)]).unwrap_err();
+    w.try_apply(vec![roll_back(false)]).unwrap_err();
+
+    let mut updated = service(1, "web", 21);
+    updated.previous = Some(revision_id(1));
+    // Whatever it says, it is the store that keeps the state.
+    updated.update_status = Some(UpdateStatus {
+        state: UpdateState::Completed,
+        began: 77,
+        started_at: Time(7),
+        completed_at: Time(8),
+        automatic: true,
+        message: "forged".into(),
+    });
+    w.must(vec![
+        Change::CreateRevision(revision(21, 1, reserve(0, 0))),
+        Change::UpdateService(updated.clone()),
+    ]);
+    let began = status(&w).expect("it began");
+    assert_eq!(
+        (began.state, began.automatic, began.completed_at),
+        (UpdateState::Updating, false, Time::ZERO)
+    );
+    assert_eq!(began.began, w.tables.index());
+    updated.mode = model::Mode::Replicated { replicas: 9 };
+    w.must(vec![Change::UpdateService(updated)]);
+    assert_eq!(status(&w), Some(began.clone()), "the same revision goes on");
+
+    for state in [UpdateState::Updating, UpdateState::RollbackCompleted, UpdateState::RollbackPaused] {
+        w.try_apply(vec![move_to(state)]).unwrap_err();
+    }
+    w.must(vec![move_to(UpdateState::Paused)]);
+    w.try_apply(vec![move_to(UpdateState::Completed)]).unwrap_err();
+    w.try_apply(vec![roll_back(true)]).unwrap_err();
+    w.must(vec![roll_back(false)]);
+    let back = w.tables.service(service_id(1)).expect("it is there").clone();
+    assert_eq!((back.revision, back.previous), (revision_id(1), Some(revision_id(21))));
+    w.must(vec![move_to(UpdateState::RollbackCompleted)]);
+    let done = status(&w).expect("it is kept");
+    assert!(done.completed_at > Time::ZERO && done.began > began.began && !done.automatic);
 }

@@ -13,6 +13,7 @@ mod service_update;
 mod show;
 mod stack;
 mod tasks;
+mod update_policy;
 mod version;
 mod why;
 

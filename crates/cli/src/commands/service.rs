@@ -5,7 +5,9 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
-use native_api::types::{Condition, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, Written};
+use native_api::types::{
+    Condition, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, UpdateState, UpdateStatus, Written,
+};
 
 use super::Cx;
 use super::logs::Logs;
@@ -14,6 +16,7 @@ use super::service_spec::CreateFlags;
 use super::service_update::Update;
 use super::show::{Fields, InspectFlags, ListFlags, capital};
 use super::tasks::PsFlags;
+use super::update_policy;
 use crate::client::Route;
 use crate::failure::Failure;
 use crate::progress;
@@ -42,7 +45,13 @@ pub enum Command {
     /// Change how many tasks replicated services have.
     Scale(Scale),
     /// Change a service.
+    ///
+    /// A change of what tasks run replaces them, as the --update flags say. Then it waits until the update is completed.
+    /// Ends with 3 when the update failed and was rolled back, with 1 when it is paused, with 4 when it takes longer
+    /// than --timeout.
     Update(Box<Update>),
+    /// Go back to the previous revision of a service: to what its tasks ran before. How many there are stays as it is.
+    Rollback(Rollback),
     /// Remove services and end their tasks.
     #[command(visible_alias = "remove")]
     Rm(Rm),
@@ -95,6 +104,14 @@ pub struct Scale {
 }
 
 #[derive(Debug, Args)]
+pub struct Rollback {
+    /// The service: its name, its id or the beginning of it.
+    service: String,
+    #[command(flatten)]
+    wait: WaitFlags,
+}
+
+#[derive(Debug, Args)]
 pub struct Rm {
     /// The services: names, ids or beginnings of ids.
     #[arg(required = true, value_name = "SERVICE")]
@@ -121,6 +138,7 @@ impl Command {
             Self::Inspect(inspect) => inspect.run(cx).await,
             Self::Scale(scale) => scale.run(cx).await,
             Self::Update(update) => run_update(*update, cx).await,
+            Self::Rollback(rollback) => roll_back(&rollback.service, &rollback.wait, cx).await,
             Self::Rm(rm) => rm.run(cx).await,
             Self::Logs(logs) => logs.run(cx).await,
         }
@@ -236,6 +254,18 @@ fn mode_word(mode: Mode) -> &'static str {
 /// Where a service stands, in a word or two.
 fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     let status = &service.status;
+    // Somebody has to say how to go on, whatever the tasks do meanwhile.
+    match service.update_status.as_ref().map(|u| u.state) {
+        Some(UpdateState::Paused) => return ("update paused".into(), Tone::Bad),
+        Some(UpdateState::RollbackPaused) => return ("rollback paused".into(), Tone::Bad),
+        Some(UpdateState::RollbackStarted) if status.waiting == 0 => {
+            return (format!("rolling back {}/{}", status.updated, status.wanted), Tone::Bad);
+        }
+        Some(UpdateState::Updating) if status.waiting == 0 && status.updated > 0 => {
+            return (format!("updating {}/{}", status.updated, status.wanted), Tone::Waiting);
+        }
+        _ => {}
+    }
     if status.converged {
         // What has just come back may fail again.
         let ended = status.ended_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
@@ -341,6 +371,7 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
         "Revision",
         format!("{} ({})", service.revision.number, time::ago(&service.revision.created_at, now)),
     );
+    fields.add_some("Update state", service.update_status.as_ref().map(|u| update_line(u, now)).as_ref());
     fields.add("Driver", format!("{:?}", spec.driver).to_lowercase());
     fields.add("Command", command_line(&spec.command));
     for program in &spec.programs {
@@ -377,10 +408,17 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
         Condition::Any => format!("whenever it ends, after {}{attempts}", policy.delay),
     };
     fields.add("Replaced", when);
-    fields.add("Update", format!("{} at once, {} between", spec.update.parallelism, spec.update.delay));
+    fields.add("Update", update_policy::in_words(&spec.update));
+    fields.add("Rollback", update_policy::in_words(&spec.rollback));
     let signal = spec.stop_signal.as_deref().unwrap_or("TERM");
     fields.add("Stop", format!("{signal}, killed after {}", spec.stop_grace_period));
     fields.show(screen)
+}
+
+/// How far an update has come, since when, and why.
+fn update_line(update: &UpdateStatus, now: Timestamp) -> String {
+    let since = update.completed_at.as_ref().unwrap_or(&update.started_at);
+    format!("{} ({}): {}", update.state.as_str(), time::ago(since, now), update.message)
 }
 
 fn amounts(cpus: &native_api::types::Cpus, memory: &native_api::types::Size, pids: Option<u32>) -> String {
@@ -418,7 +456,14 @@ async fn run_update(update: Update, cx: &mut Cx) -> Result<(), Failure> {
     let before = cx.client.get::<Service>(Route::new(&["services", &name])).await?.value;
     let id = before.id.clone();
     let mut changed = before.spec.clone();
+    let rollback = update.rollback;
     update.apply(&mut changed, &variable)?;
+    if rollback {
+        if changed != before.spec {
+            return Err(Failure::Usage("--rollback goes with no other flag that changes the service".into()));
+        }
+        return roll_back(&id, &wait, cx).await;
+    }
     let written = put(cx, &id, before, changed).await?;
     cx.screen.line(&written.name)?;
     if !written.changed {
@@ -426,6 +471,14 @@ async fn run_update(update: Update, cx: &mut Cx) -> Result<(), Failure> {
     }
     cx.screen.flush()?;
     converge(cx, &wait, vec![written]).await
+}
+
+async fn roll_back(service: &str, wait: &WaitFlags, cx: &mut Cx) -> Result<(), Failure> {
+    let route = Route::new(&["services", service, "rollback"]);
+    let written: Written = cx.client.change(Method::POST, route, None::<&()>).await?;
+    cx.screen.line(&written.name)?;
+    cx.screen.flush()?;
+    converge(cx, wait, vec![written]).await
 }
 
 /// Writes the changed spec. When somebody else was faster, and changed only how many tasks there are or other things
@@ -557,6 +610,18 @@ pub mod tests {
             status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             status
         };
+        for (update, word) in [
+            ("updating", "updating 1/3"),
+            ("paused", "update paused"),
+            ("completed", "updating 1/3"),
+            ("rollback_started", "rolling back 1/3"),
+            ("rollback_paused", "rollback paused"),
+        ] {
+            let update =
+                json!({"state": update, "index": 7, "started_at": "2026-01-31T12:57:00Z", "message": "m"});
+            let fields = json!({"status": base(json!({"updated": 1})), "update_status": update});
+            assert_eq!(state(&service(fields), now).0, word, "{update}");
+        }
         for (status, word) in [
             (json!({"converged": true}), "steady"),
             (json!({"converged": true, "ended_at": "2026-01-31T12:59:55Z"}), "steady"),
@@ -617,7 +682,9 @@ z123          each  global      1/2       1 waiting  http=80/tcp,any/udp  beat
             "resources": {"limits": {"cpus": 0.5, "memory": 67108864, "pids": 0}, "reservations": {"generic_resources": {"gpu": 1}}},
             "restart_policy": {"condition": "on-failure", "delay": "2s", "max_attempts": 3, "window": "1m0s"},
         });
-        inspect(&mut screen, &service(json!({"spec": spec, "stack": "shop"}))).unwrap();
+        let update = json!({"state": "paused", "index": 7, "started_at": "2026-01-31T12:57:00Z", "message": "update paused: slot 1 failed"});
+        let fields = json!({"spec": spec, "stack": "shop", "update_status": update});
+        inspect(&mut screen, &service(fields)).unwrap();
         assert_eq!(
             out.text(),
             "\
@@ -627,8 +694,9 @@ Stack:        shop
 Created:      about an hour ago
 Changed:      3 minutes ago
 Mode:         replicated (3)
-Tasks:        3 of 3 running, steady
+Tasks:        3 of 3 running, update paused
 Revision:     2 (3 minutes ago)
+Update state: paused (3 minutes ago): update paused: slot 1 failed
 Driver:       exec
 Command:      serve
 Environment:  A=1
@@ -642,7 +710,8 @@ Strategy:     binpack
 Limits:       0.5 CPUs, 64 MiB memory
 Counted:      gpu=1
 Replaced:     on failure, after 2s, at most 3 times in 1m0s
-Update:       1 at once, 0s between
+Update:       stop-first, 1 at once, 0s between, watched for 5s; on failure: pause
+Rollback:     stop-first, 1 at once, 0s between, watched for 5s; on failure: pause
 Stop:         TERM, killed after 10s
 "
         );

@@ -103,12 +103,8 @@ pub struct CommonFlags {
     /// The working directory.
     #[arg(short, long, value_name = "DIR")]
     workdir: Option<String>,
-    /// How many tasks change at once in an update; 0 for all.
-    #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
-    update_parallelism: Option<u32>,
-    /// How long to wait between them.
-    #[arg(long, value_name = "DURATION", value_parser = options::span)]
-    update_delay: Option<Span>,
+    #[command(flatten)]
+    policies: super::update_policy::PolicyFlags,
     /// How output is kept: max-size=10m or max-file=3.
     #[arg(long, value_name = "NAME=VALUE", value_parser = log_opt)]
     log_opt: Vec<LogOpt>,
@@ -257,8 +253,7 @@ impl CommonFlags {
         set(&mut spec.restart_policy.window, self.restart_window.map(Duration::of));
         set(&mut spec.placement.max_replicas_per_node, self.replicas_max_per_node);
         set(&mut spec.stop_grace_period, self.stop_grace_period.map(Duration::of));
-        set(&mut spec.update.parallelism, self.update_parallelism);
-        set(&mut spec.update.delay, self.update_delay.map(Duration::of));
+        self.policies.apply(spec);
         set(&mut spec.priority, self.priority);
         set(&mut spec.preempt, self.preempt);
         set(&mut spec.placement.strategy, self.strategy);
@@ -527,8 +522,20 @@ mod tests {
                 json!({"name": "s", "command": ["a"], "stop_signal": "INT", "stop_grace_period": "3s", "user": "nobody", "working_dir": "/tmp", "priority": 70}),
             ),
             (
-                "--driver exec --name u --update-parallelism 0 --update-delay 10s --log-opt max-size=1m --log-opt max-file=5 -- a",
-                json!({"name": "u", "command": ["a"], "update": {"parallelism": 0, "delay": "10s"}, "log": {"max_bytes": 1_048_576, "files": 5}}),
+                "--driver exec --name u --log-opt max-size=1m --log-opt max-file=5 -- a",
+                json!({"name": "u", "command": ["a"], "log": {"max_bytes": 1_048_576, "files": 5}}),
+            ),
+            (
+                "--driver exec --name p --update-parallelism 0 --update-delay 10s --update-monitor 1m --update-max-failure-ratio .25 --update-order start-first --update-failure-action rollback -- a",
+                json!({"name": "p", "command": ["a"], "update": {
+                    "parallelism": 0, "delay": "10s", "monitor": "1m0s", "max_failure_ratio": 0.25,
+                    "order": "start-first", "failure_action": "rollback"}}),
+            ),
+            (
+                "--driver exec --name r --rollback-parallelism 2 --rollback-delay 1s --rollback-monitor 0s --rollback-max-failure-ratio 1 --rollback-order start-first --rollback-failure-action continue -- a",
+                json!({"name": "r", "command": ["a"], "rollback": {
+                    "parallelism": 2, "delay": "1s", "monitor": "0s", "max_failure_ratio": 1.0,
+                    "order": "start-first", "failure_action": "continue"}}),
             ),
         ] {
             assert_eq!(request(line), json, "{line}");
@@ -576,6 +583,11 @@ mod tests {
             ("--driver exec --affinity node.id==x:0 -- a", "-100 to 100"),
             ("--driver exec --affinity node.id==x -- a", "CONSTRAINT:WEIGHT"),
             ("--driver exec --strategy pack -- a", "spread or binpack"),
+            ("--driver exec --update-max-failure-ratio -0.5 -- a", "\"-0.5\" is not a ratio"),
+            ("--driver exec --update-order last-first -- a", "use stop-first or start-first"),
+            ("--driver exec --update-failure-action stop -- a", "use pause, continue or rollback"),
+            ("--driver exec --rollback-failure-action rollback -- a", "use pause or continue"),
+            ("--driver exec --rollback-monitor=-1s -- a", "-1s is negative"),
         ] {
             let failure = made(line).expect_err(line);
             assert!(failure.to_string().contains(part), "{line}: {failure}");

@@ -18,7 +18,7 @@ pub struct Update {
     /// Another command, as one string that is cut into words as a shell does.
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     args: Option<String>,
-    /// Replace every task although nothing else has changed.
+    /// Replace every task although nothing else has changed; a paused update goes on.
     #[arg(long)]
     force: bool,
     /// Add or change an environment variable.
@@ -60,9 +60,9 @@ pub struct Update {
     /// Not supported yet.
     #[arg(long, hide = true)]
     image: Option<String>,
-    /// Not supported yet.
-    #[arg(long, hide = true)]
-    rollback: bool,
+    /// Go back to the previous revision, as `service rollback` does; no other change goes with it.
+    #[arg(long)]
+    pub rollback: bool,
     #[command(flatten)]
     common: CommonFlags,
     #[command(flatten)]
@@ -81,9 +81,6 @@ impl Update {
     ) -> Result<(), Failure> {
         if self.image.is_some() {
             return Err(Failure::Refused(format!("--image: {}", specs::IMAGE_REFUSED)));
-        }
-        if self.rollback {
-            return Err(Failure::Refused("--rollback arrives with updates and rollback".into()));
         }
         if let Some(replicas) = self.replicas {
             if spec.mode == Mode::Global {
@@ -305,7 +302,6 @@ mod tests {
             (&["--publish-rm", "53/icmp"], "tcp or udp"),
             (&["--generic-resource-rm", "tpu"], "--generic-resource-rm tpu"),
             (&["--image", "nginx"], "needs the coming docker or oci driver"),
-            (&["--rollback"], "arrives with updates and rollback"),
             (&["--args", "a 'b"], "not closed"),
             (&["--replicas", "-3"], "-3 is negative"),
         ] {

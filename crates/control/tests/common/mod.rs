@@ -34,6 +34,7 @@ pub fn spec(name: &str, replicas: u32) -> ServiceSpec {
         labels: Labels::new(),
         mode: Mode::Replicated { replicas },
         update: UpdatePolicy::default(),
+        rollback: UpdatePolicy::default(),
         priority: 50,
         steering: Default::default(),
         task: TaskSpec {

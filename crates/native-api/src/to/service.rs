@@ -10,7 +10,8 @@ use super::{map, time};
 use crate::types::{
     Affinity, Condition, Cpus, Driver, Duration, Limits, LogPolicy, Mode, Placement, Platform, Port,
     PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
-    RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy,
+    RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy, UpdateState,
+    UpdateStatus,
 };
 
 /// A service and how it is.
@@ -26,6 +27,7 @@ pub(crate) fn service(tables: &Tables, service: &model::Service) -> Service {
         updated_at: time(service.meta.modified_at),
         revision: revision(tables, service.revision),
         previous: service.previous.map(|id| revision(tables, id)),
+        update_status: service.update_status.as_ref().map(update_status),
         spec: spec(services::spec_of(tables, service)),
         status: status(tables, service),
     }
@@ -43,6 +45,24 @@ fn revision(tables: &Tables, id: RevisionId) -> RevisionInfo {
         id: id.to_string(),
         number: found.map_or(0, |r| r.number),
         created_at: found.map_or_else(String::new, |r| time(r.created_at)),
+    }
+}
+
+fn update_status(status: &model::UpdateStatus) -> UpdateStatus {
+    UpdateStatus {
+        state: match status.state {
+            model::UpdateState::Updating => UpdateState::Updating,
+            model::UpdateState::Paused => UpdateState::Paused,
+            model::UpdateState::Completed => UpdateState::Completed,
+            model::UpdateState::RollbackStarted => UpdateState::RollbackStarted,
+            model::UpdateState::RollbackPaused => UpdateState::RollbackPaused,
+            model::UpdateState::RollbackCompleted => UpdateState::RollbackCompleted,
+        },
+        index: status.began,
+        started_at: time(status.started_at),
+        completed_at: (status.completed_at > model::Time::ZERO).then(|| time(status.completed_at)),
+        automatic: status.automatic,
+        message: status.message.to_string(),
     }
 }
 
@@ -77,7 +97,8 @@ fn spec(spec: model::ServiceSpec) -> ServiceSpec {
         replicas,
         priority: spec.priority,
         preempt: spec.steering.preempt,
-        update: UpdatePolicy { parallelism: spec.update.parallelism, delay: Duration::of(spec.update.delay) },
+        update: UpdatePolicy::of(&spec.update),
+        rollback: UpdatePolicy::of(&spec.rollback),
         restart_policy: RestartPolicy {
             condition: match task.replace.condition {
                 model::Condition::None => Condition::None,
@@ -209,7 +230,9 @@ mod tests {
     /// Every field other than its default, in JSON as a person writes it.
     const FULL: &str = r#"{
         "name": "web", "labels": {"a": "b"}, "mode": "replicated", "replicas": 7, "priority": 70, "preempt": true,
-        "update": {"parallelism": 2, "delay": "1m"}, "driver": "mock", "command": ["a", "b"],
+        "update": {"parallelism": 2, "delay": "1m", "monitor": "7s", "max_failure_ratio": 0.3,
+                   "order": "start-first", "failure_action": "rollback"},
+        "rollback": {"parallelism": 0, "failure_action": "continue"}, "driver": "mock", "command": ["a", "b"],
         "env": {"K": "V"}, "working_dir": "/tmp", "user": "nobody:nogroup",
         "resources": {"limits": {"cpus": "0.5", "memory": "64m", "pids": 9},
                       "reservations": {"cpus": 0.25, "memory": 33554432, "generic_resources": {"gpu": 2}}},
@@ -287,6 +310,10 @@ mod tests {
             (
                 r#"{"placement": {"affinities": [{"constraint": "node.labels.a", "weight": 1}]}}"#,
                 "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value or key!=value",
+            ),
+            (
+                r#"{"rollback": {"max_failure_ratio": 1.5}}"#,
+                "rollback.max_failure_ratio: \"1.5\" is not a ratio; write a number from 0 to 1, such as 0.25",
             ),
             (
                 r#"{"mode": "global", "replicas": 2}"#,

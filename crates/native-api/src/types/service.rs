@@ -27,13 +27,67 @@ pub struct Service {
     pub updated_at: String,
     /// The current revision of its task spec.
     pub revision: RevisionInfo,
-    /// The revision before.
+    /// The revision that a rollback puts back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<RevisionInfo>,
+    /// The update or rollback that brought the service to its current revision; not there when it has had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_status: Option<UpdateStatus>,
     /// What it shall be.
     pub spec: ServiceSpec,
     /// How it is.
     pub status: ServiceStatus,
+}
+
+/// How far an update or rollback has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UpdateStatus {
+    /// The state.
+    pub state: UpdateState,
+    /// The index at which its revision became the current one.
+    pub index: u64,
+    /// When it began.
+    pub started_at: String,
+    /// When it was completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<String>,
+    /// True for a rollback that followed a failed update by itself.
+    #[serde(default)]
+    pub automatic: bool,
+    /// Where it stands, or why it does not go on.
+    pub message: String,
+}
+
+/// The states of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UpdateState {
+    /// Slots are being changed.
+    Updating,
+    /// Too many slots failed; nothing more is changed until the service is updated again or rolled back.
+    Paused,
+    /// Every slot has been changed and watched.
+    Completed,
+    /// Slots are being changed back.
+    RollbackStarted,
+    /// Too many slots failed while they were changed back.
+    RollbackPaused,
+    /// Every slot has been changed back and watched.
+    RollbackCompleted,
+}
+
+impl UpdateState {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Updating => "updating",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::RollbackStarted => "rollback_started",
+            Self::RollbackPaused => "rollback_paused",
+            Self::RollbackCompleted => "rollback_completed",
+        }
+    }
 }
 
 /// A revision of a service's task spec.

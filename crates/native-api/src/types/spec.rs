@@ -26,8 +26,10 @@ pub struct ServiceSpec {
     pub priority: u8,
     /// True when tasks whose priority is at least 10 lower may be ended if nothing else makes room.
     pub preempt: bool,
-    /// How a new revision replaces the old one, stop-first.
+    /// How a new revision replaces the old one.
     pub update: UpdatePolicy,
+    /// How the revision before takes its place again.
+    pub rollback: UpdatePolicy,
     /// What runs the program.
     pub driver: Driver,
     /// The command and its arguments.
@@ -75,6 +77,7 @@ impl Default for ServiceSpec {
             priority: model::ServiceSpec::PRIORITY,
             preempt: false,
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
             driver: program.driver,
             command: program.command,
             env: program.env,
@@ -165,7 +168,7 @@ pub enum Driver {
     Mock,
 }
 
-/// How a new revision replaces the old one, stop-first.
+/// How a new revision replaces the old one, or how the old one takes its place again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UpdatePolicy {
@@ -173,13 +176,65 @@ pub struct UpdatePolicy {
     pub parallelism: u32,
     /// How long to wait after a slot runs the new revision before the next one is changed.
     pub delay: Duration,
+    /// How long a new task is watched after it runs: one that ends within has failed.
+    pub monitor: Duration,
+    /// The share of the slots that may fail, from 0 to 1, before `failure_action` is taken.
+    pub max_failure_ratio: f64,
+    /// Which of the two tasks of a slot comes first.
+    pub order: UpdateOrder,
+    /// What is done when more slots have failed. A rollback cannot be rolled back.
+    pub failure_action: FailureAction,
 }
 
 impl Default for UpdatePolicy {
     fn default() -> Self {
-        let policy = model::UpdatePolicy::default();
-        Self { parallelism: policy.parallelism, delay: Duration::of(policy.delay) }
+        Self::of(&model::UpdatePolicy::default())
     }
+}
+
+impl UpdatePolicy {
+    /// A policy as it is shown.
+    pub fn of(policy: &model::UpdatePolicy) -> Self {
+        Self {
+            parallelism: policy.parallelism,
+            delay: Duration::of(policy.delay),
+            monitor: Duration::of(policy.monitor),
+            max_failure_ratio: policy.max_failure_ratio.number(),
+            order: match policy.order {
+                model::UpdateOrder::StopFirst => UpdateOrder::StopFirst,
+                model::UpdateOrder::StartFirst => UpdateOrder::StartFirst,
+            },
+            failure_action: match policy.failure_action {
+                model::FailureAction::Pause => FailureAction::Pause,
+                model::FailureAction::Continue => FailureAction::Continue,
+                model::FailureAction::Rollback => FailureAction::Rollback,
+            },
+        }
+    }
+}
+
+/// Which of the two tasks of a slot comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateOrder {
+    /// The old one ends, then the new one starts.
+    #[default]
+    StopFirst,
+    /// The new one starts; once it has run for `monitor`, the old one ends.
+    StartFirst,
+}
+
+/// What is done when more slots have failed than may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureAction {
+    /// No other slot is changed until somebody says how to go on.
+    #[default]
+    Pause,
+    /// The others are changed all the same.
+    Continue,
+    /// The revision before takes its place again.
+    Rollback,
 }
 
 /// What a program may use and what is set aside for it.

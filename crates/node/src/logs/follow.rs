@@ -12,7 +12,7 @@ use std::time::Duration;
 use control::{LogItem, LogQuery, LogSource};
 use drivers::logs::{Follow, LogStream};
 use model::{TaskId, TaskState};
-use store::{Action, Event, EventId, Object, Tables};
+use store::{Action, EventId, KeptEvent, Subject, Tables};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
@@ -106,15 +106,19 @@ impl Follower {
                 continue;
             };
             place = last.id;
-            for Event { action, object, .. } in &events {
-                match object {
-                    Object::Service(gone) if gone.id == service && *action == Action::Deleted => open = false,
-                    Object::Task(task) if task.service == service && *action == Action::Deleted => {
+            for KeptEvent { action, subject, .. } in &events {
+                match subject {
+                    Subject::Service(gone) if gone.id == service && *action == Action::Deleted => {
+                        open = false
+                    }
+                    Subject::Task(task) if task.service == service && *action == Action::Deleted => {
                         round.known.remove(&task.id);
                     }
-                    Object::Task(task) if task.service == service => {
-                        let (sources, warnings) =
-                            self.logs.sources(&self.published.tables(), [Arc::clone(task)], &mut round.known);
+                    Subject::Task(about) if about.service == service => {
+                        let tables = self.published.tables();
+                        // One that has been forgotten meanwhile is more than the history behind: its log went with it.
+                        let task = tables.task(about.id).map(Arc::clone);
+                        let (sources, warnings) = self.logs.sources(&tables, task, &mut round.known);
                         self.begin(sources, warnings, &query, round).await;
                     }
                     _ => {}

@@ -13,7 +13,7 @@ use model::{
     Availability, Cluster, ClusterId, Constraint, Description, Desired, DriverKind, Id, Index, Labels, Meta,
     Mode, NamespaceId, Node, NodeId, NodeState, NodeStatus, ProgramSpec, ProgramState, ProgramStatus,
     ReplacePolicy, Revision, RevisionId, Role, Service, ServiceId, Slot, Span, Task, TaskId, TaskSpec,
-    TaskState, Time, UpdatePolicy,
+    TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState,
 };
 use orchestrator::{Cx, Key, PLAN_OBJECTS, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{Change, ChangeSet, Entry, Tables};
@@ -42,8 +42,12 @@ pub struct World {
     pub refused: usize,
     /// Every change set that a reconciler made, in order.
     pub planned: Vec<ChangeSet>,
-    /// How often a slot may be seen doubled without complaint.
+    /// Whether a slot may be filled by two tasks although no policy of its service says start-first.
     pub allow_doubles: bool,
+    /// How many tasks one node has room for.
+    pub room: usize,
+    /// Looked at whenever plans have been applied.
+    pub watch: Option<fn(&World)>,
 }
 
 /// A spec whose tasks do `command`.
@@ -85,6 +89,8 @@ impl World {
             refused: 0,
             planned: Vec::new(),
             allow_doubles: false,
+            room: usize::MAX,
+            watch: None,
         };
         world.apply(vec![Change::PutCluster(Cluster::new(ClusterId::from_u128(1), "test"))]);
         for name in nodes {
@@ -131,8 +137,10 @@ impl World {
             labels: Labels::new(),
             mode,
             update,
+            rollback: UpdatePolicy::default(),
             revision,
             previous: None,
+            update_status: None,
             priority: 50,
             steering: Default::default(),
         };
@@ -155,17 +163,40 @@ impl World {
     pub fn update(&mut self, id: ServiceId, task: TaskSpec) {
         let mut service = (**self.tables.service(id).expect("the service")).clone();
         let number = self.tables.revision(service.revision).expect("its revision").number + 1;
-        service.previous = Some(service.revision);
-        service.revision = RevisionId(self.id());
+        let number = number.max(service.previous.map_or(0, |id| self.number(id) + 1));
+        service.revise(RevisionId(self.id()));
         let revision = new_revision(service.revision, id, number, task);
         self.apply(vec![Change::CreateRevision(revision), Change::UpdateService(service)]);
     }
 
     pub fn roll_back(&mut self, id: ServiceId) {
-        self.change_service(id, |s| {
-            let previous = s.previous.expect("a previous revision");
-            s.previous = Some(std::mem::replace(&mut s.revision, previous));
-        });
+        self.apply(vec![Change::RollBack { service: id, automatic: false, message: "as requested".into() }]);
+    }
+
+    /// A rollback, when there is something to go back to.
+    pub fn roll_back_if_there(&mut self, id: ServiceId) {
+        if self.tables.service(id).is_some_and(|s| s.previous.is_some()) {
+            self.roll_back(id);
+        }
+    }
+
+    fn number(&self, revision: RevisionId) -> u64 {
+        self.tables.revision(revision).expect("the revision").number
+    }
+
+    /// The state of a service's update with its message: `updating: update in progress`.
+    pub fn update_state(&self, id: ServiceId) -> String {
+        let service = self.tables.service(id).expect("the service");
+        let status = service.update_status.as_ref();
+        status.map_or_else(String::new, |s| format!("{}: {}", s.state, s.message))
+    }
+
+    pub fn state_of(&self, id: ServiceId) -> Option<UpdateState> {
+        self.tables.service(id).expect("the service").update_status.as_ref().map(|s| s.state)
+    }
+
+    pub fn policies(&mut self, id: ServiceId, update: UpdatePolicy, rollback: UpdatePolicy) {
+        self.change_service(id, |s| (s.update, s.rollback) = (update, rollback));
     }
 
     pub fn delete(&mut self, id: ServiceId) {
@@ -313,9 +344,39 @@ impl World {
         plan
     }
 
+    /// No slot is filled twice, but by a start-first update: then by two at most.
     fn check_slots(&self) {
-        let doubled: u32 = self.tables.services().map(|s| self.tables.service_use(s.id).doubled()).sum();
-        assert!(self.allow_doubles || doubled == 0, "a slot is filled twice");
+        for service in self.tables.services() {
+            let start_first = |p: &UpdatePolicy| p.order == UpdateOrder::StartFirst;
+            let doubles =
+                self.allow_doubles || start_first(&service.update) || start_first(&service.rollback);
+            let mut filling: BTreeMap<Slot, usize> = BTreeMap::new();
+            for task in self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
+                *filling.entry(task.slot).or_default() += 1;
+            }
+            let most = if doubles { 2 } else { 1 };
+            let fine = filling.values().all(|n| *n <= most);
+            assert!(fine, "a slot is filled more than {most} times: {}", self.show(service.id));
+        }
+        if let Some(watch) = self.watch {
+            watch(self);
+        }
+    }
+
+    /// The manager dies and another one takes over: it knows the store and nothing else.
+    pub fn take_over(&mut self) {
+        self.marked.clear();
+        self.wakes.clear();
+        let view = self.tables.clone();
+        let mut after = None;
+        loop {
+            let keys = all_keys(&view, after, 5);
+            after = keys.last().copied();
+            self.marked.extend(&keys);
+            if keys.len() < 5 {
+                return;
+            }
+        }
     }
 
     /// Everything that happens without the clock moving on: reconcilers, scheduler, agents, until all are
@@ -392,6 +453,7 @@ impl World {
             let spec = Arc::clone(&self.tables.revision(task.revision).expect("its revision").task);
             let fits = |node: &Node| {
                 node.takes_tasks()
+                    && self.tables.node_use(node.id).active() < u32::try_from(self.room).unwrap_or(u32::MAX)
                     && task.node.is_none_or(|id| id == node.id)
                     && spec.placement.constraints.iter().all(|c| c.holds(node))
             };

@@ -142,8 +142,10 @@ impl World {
             labels: Labels::new(),
             mode: Mode::Replicated { replicas: 1 },
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
             revision: revision_id(n, 1),
             previous: None,
+            update_status: None,
             priority,
             steering: Default::default(),
         };

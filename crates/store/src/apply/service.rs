@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use model::{Revision, RevisionId, Service, ServiceId};
+use model::{Revision, RevisionId, Service, ServiceId, Time, UpdateState, UpdateStatus};
 
 use super::journal::Before;
-use super::{Tx, wrong};
+use super::{Tx, clip, wrong};
 use crate::{ObjectId, Refused};
 
 impl Tx<'_> {
@@ -60,9 +60,9 @@ impl Tx<'_> {
             return Err(Refused::NameTaken { name: Arc::clone(&service.name), holder });
         }
         self.need_references(service)?;
-        let meta = self.meta(None);
+        let new = Service { meta: self.meta(None), update_status: None, ..service.clone() };
         self.journal.touch(Before::Service(service.id, None));
-        self.tables.set_service(service.id, Some(Arc::new(Service { meta, ..service.clone() })));
+        self.tables.set_service(service.id, Some(Arc::new(new)));
         Ok(())
     }
 
@@ -75,13 +75,91 @@ impl Tx<'_> {
             return Err(wrong(object, "a service keeps its namespace and its name"));
         }
         self.need_references(service)?;
-        if *old == (Service { meta: old.meta, ..service.clone() }) {
-            return Ok(());
+        let update_status = if service.revision == old.revision {
+            old.update_status.clone()
+        } else {
+            Some(UpdateStatus {
+                state: UpdateState::Updating,
+                began: self.version,
+                started_at: self.time,
+                completed_at: Time::ZERO,
+                automatic: false,
+                message: "update in progress".into(),
+            })
+        };
+        self.put_service(&old, Service { update_status, ..service.clone() });
+        Ok(())
+    }
+
+    /// Puts a changed service in the place of `old`, unless it is the same.
+    fn put_service(&mut self, old: &Arc<Service>, service: Service) {
+        if **old == (Service { meta: old.meta, ..service.clone() }) {
+            return;
         }
         let meta = self.meta(Some(old.meta));
         self.journal.released.extend(Some(old.revision).into_iter().chain(old.previous));
-        self.journal.touch(Before::Service(service.id, Some(old)));
-        self.tables.set_service(service.id, Some(Arc::new(Service { meta, ..service.clone() })));
+        self.journal.touch(Before::Service(service.id, Some(Arc::clone(old))));
+        self.tables.set_service(service.id, Some(Arc::new(Service { meta, ..service })));
+    }
+
+    fn need_service(&self, id: ServiceId) -> Result<Arc<Service>, Refused> {
+        self.tables.service(id).cloned().ok_or(Refused::Missing(ObjectId::Service(id)))
+    }
+
+    pub(super) fn roll_back(
+        &mut self,
+        id: ServiceId,
+        automatic: bool,
+        message: &Arc<str>,
+    ) -> Result<(), Refused> {
+        let old = self.need_service(id)?;
+        let Some(previous) = old.previous else {
+            return Err(wrong(ObjectId::Service(id), "it has no previous revision"));
+        };
+        let state = old.update_status.as_ref().map(|status| status.state);
+        if automatic && state != Some(UpdateState::Updating) {
+            return Err(wrong(ObjectId::Service(id), "only an update rolls itself back"));
+        }
+        let started_at = match &old.update_status {
+            Some(status) if automatic => status.started_at,
+            _ => self.time,
+        };
+        let status = UpdateStatus {
+            state: UpdateState::RollbackStarted,
+            began: self.version,
+            started_at,
+            completed_at: Time::ZERO,
+            automatic,
+            message: clip(message),
+        };
+        let new = Service {
+            revision: previous,
+            previous: Some(old.revision),
+            update_status: Some(status),
+            ..(*old).clone()
+        };
+        self.put_service(&old, new);
+        Ok(())
+    }
+
+    pub(super) fn move_update(
+        &mut self,
+        id: ServiceId,
+        state: UpdateState,
+        message: &Arc<str>,
+    ) -> Result<(), Refused> {
+        let old = self.need_service(id)?;
+        let wrong = |problem: String| wrong(ObjectId::Service(id), problem);
+        let Some(status) = &old.update_status else {
+            return Err(wrong("it has had no update".into()));
+        };
+        if !status.state.may_become(state) {
+            return Err(wrong(format!("its update is {} and cannot become {state}", status.state)));
+        }
+        let completed = matches!(state, UpdateState::Completed | UpdateState::RollbackCompleted);
+        let completed_at = if completed { self.time } else { Time::ZERO };
+        let status = UpdateStatus { state, completed_at, message: clip(message), ..status.clone() };
+        self.put_service(&old, Service { update_status: Some(status), ..(*old).clone() });
         Ok(())
     }
 

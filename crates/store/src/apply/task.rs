@@ -139,10 +139,13 @@ impl Tx<'_> {
             return Err(wrong(object, format!("it has ended already: it is {now}")));
         }
         match state {
-            TaskState::Shutdown if now < TaskState::Assigned => {}
+            TaskState::Shutdown | TaskState::Rejected if now < TaskState::Assigned => {}
             TaskState::Orphaned if now >= TaskState::Assigned => {}
-            TaskState::Shutdown => {
-                return Err(wrong(object, "it is assigned: only its agent can say that it was shut down"));
+            TaskState::Shutdown | TaskState::Rejected => {
+                return Err(wrong(
+                    object,
+                    format!("it is assigned: only its agent can say that it is {state}"),
+                ));
             }
             TaskState::Orphaned => {
                 return Err(wrong(object, "it was never assigned and cannot be orphaned"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{
     Availability, Cluster, Description, Desired, Id, Job, JobId, Namespace, NamespaceId, Node, NodeId,
     NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule, Service, ServiceId, Slot, TaskId, TaskState,
-    Time, Unplaced, limits,
+    Time, Unplaced, UpdateState, limits,
 };
 use prost::Message;
 
@@ -132,6 +132,32 @@ const CREATE_TASK: Shape = Shape {
     fields: &[one(1, &PLAIN), one(2, &PLAIN), one(3, &SLOT), one(4, &PLAIN), one(5, &PLAIN)],
 };
 
+/// The beginning of a rollback. Fields: 1 service, 2 automatic, 3 message.
+#[derive(Clone, PartialEq, Message)]
+struct RollBackMessage {
+    #[prost(message, optional, tag = "1")]
+    service: Option<IdMessage>,
+    #[prost(bool, tag = "2")]
+    automatic: bool,
+    #[prost(string, tag = "3")]
+    message: String,
+}
+
+const ROLL_BACK: Shape = Shape { what: "a rollback", fields: &[one(1, &PLAIN)] };
+
+/// The next state of an update. Fields: 1 service, 2 state, 3 message.
+#[derive(Clone, PartialEq, Message)]
+struct MoveUpdateMessage {
+    #[prost(message, optional, tag = "1")]
+    service: Option<IdMessage>,
+    #[prost(uint32, tag = "2")]
+    state: u32,
+    #[prost(string, tag = "3")]
+    message: String,
+}
+
+const MOVE_UPDATE: Shape = Shape { what: "the next state of an update", fields: &[one(1, &PLAIN)] };
+
 /// A placement. Fields: 1 task, 2 node, 3 ports.
 #[derive(Clone, PartialEq, Message)]
 struct AssignTaskMessage {
@@ -247,6 +273,14 @@ pub(super) fn write(change: &Change, out: &mut Vec<u8>) {
         Change::CreateService(service) => put(12, &service.to_message(), out),
         Change::UpdateService(service) => put(13, &service.to_message(), out),
         Change::DeleteService(ServiceId(object)) => put_id(14, *object, out),
+        Change::RollBack { service, automatic, message } => {
+            let (automatic, message) = (*automatic, message.to_string());
+            put(30, &RollBackMessage { service: id(service.0), automatic, message }, out);
+        }
+        Change::MoveUpdate { service, state, message } => {
+            let (state, message) = (state.number(), message.to_string());
+            put(31, &MoveUpdateMessage { service: id(service.0), state, message }, out);
+        }
         change => write_task(change, out),
     }
 }
@@ -344,6 +378,8 @@ fn shape_of(tag: u32) -> Result<&'static Shape, CodecError> {
         19 => &END_TASK,
         21 => &EXPLAIN_TASKS,
         22 => &DECIDE,
+        30 => &ROLL_BACK,
+        31 => &MOVE_UPDATE,
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }
@@ -417,16 +453,33 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
         22 => {
             let m: DecideMessage = decode(bytes, what)?;
             Change::Decide {
-                service: ServiceId(need_id(m.service, "the service of a change")?),
+                service: ServiceId(need_id(m.service, SERVICE)?),
                 rule: Rule::read(m.rule)?,
                 task: m.task.map(|task| TaskId(task.id())),
                 text: texts.get(m.text),
+            }
+        }
+        30 => {
+            let m: RollBackMessage = decode(bytes, what)?;
+            Change::RollBack {
+                service: ServiceId(need_id(m.service, SERVICE)?),
+                automatic: m.automatic,
+                message: texts.get(m.message),
+            }
+        }
+        31 => {
+            let m: MoveUpdateMessage = decode(bytes, what)?;
+            Change::MoveUpdate {
+                service: ServiceId(need_id(m.service, SERVICE)?),
+                state: UpdateState::read(m.state)?,
+                message: texts.get(m.message),
             }
         }
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }
 
+const SERVICE: &str = "the service of a change";
 const NODE: &str = "the node of a change";
 const TASK: &str = "the task of a change";
 
@@ -442,7 +495,7 @@ fn read_set_node(m: SetNodeMessage, texts: &mut Texts) -> Result<Change, CodecEr
 fn read_create_task(m: CreateTaskMessage, texts: &mut Texts) -> Result<Change, CodecError> {
     Ok(Change::CreateTask {
         id: TaskId(need_id(m.id, TASK)?),
-        service: ServiceId(need_id(m.service, "the service of a change")?),
+        service: ServiceId(need_id(m.service, SERVICE)?),
         slot: Slot::from_message(need(m.slot, "the slot of a change")?, texts)?,
         revision: RevisionId(need_id(m.revision, "the revision of a change")?),
         node: m.node.map(|node| NodeId(node.id())),

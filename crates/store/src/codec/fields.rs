@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    Availability, Condition, Desired, DriverKind, FilterKind, Id, Labels, Lifecycle, Meta, NodeState,
-    Operator, PortMode, ProgramState, Protocol, Role, Rule, Strategy, TaskState, Time,
+    Availability, Condition, Desired, DriverKind, FailureAction, FilterKind, Id, Labels, Lifecycle, Meta,
+    NodeState, Operator, PortMode, ProgramState, Protocol, Role, Rule, Strategy, TaskState, Time,
+    UpdateOrder, UpdateState,
 };
 use prost::Message;
 
@@ -162,6 +163,11 @@ numbers! {
     DriverKind "driver" { Exec = 1, Mock = 2 }
     Lifecycle "lifecycle" { Prestart = 1, Sidecar = 2, Main = 3, Poststart = 4, Poststop = 5 }
     Condition "condition of replacement" { None = 1, OnFailure = 2, Any = 3 }
+    UpdateOrder "order of an update" { StopFirst = 1, StartFirst = 2 }
+    FailureAction "failure action" { Pause = 1, Continue = 2, Rollback = 3 }
+    UpdateState "state of an update" {
+        Updating = 1, Paused = 2, Completed = 3, RollbackStarted = 4, RollbackPaused = 5, RollbackCompleted = 6,
+    }
     Protocol "protocol" { Tcp = 1, Udp = 2 }
     PortMode "port mode" { Host = 1 }
     Operator "operator of a constraint" { Equal = 1, Different = 2 }
@@ -174,7 +180,7 @@ numbers! {
     Rule "rule" {
         ScaleUp = 1, ScaleDown = 2, Replace = 3, NotReplaced = 4, StartDelayed = 5, GlobalAdd = 6,
         GlobalRemove = 7, NodeLost = 8, Update = 9, Duplicate = 10, Removed = 11, Placed = 12, Unplaced = 13,
-        Orphaned = 14, Preempted = 50,
+        Orphaned = 14, Rollback = 30, Preempted = 50,
     }
 }
 

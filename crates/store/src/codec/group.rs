@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{
     Cluster, ClusterId, Job, JobId, Mode, Namespace, NamespaceId, Revision, RevisionId, Service, ServiceId,
-    Span, TaskSpec, Time, UpdatePolicy, limits,
+    Span, TaskSpec, Time, UpdatePolicy, UpdateStatus, limits,
 };
 use prost::Message;
 
@@ -13,7 +13,7 @@ use super::fields::{
     IdMessage, LabelMap, MetaMessage, Texts, Wire, id, labels, meta, need, need_id, need_meta, read_labels,
 };
 use super::shape::{PLAIN, Shape, one, texts as repeated};
-use super::spec::{TASK_SPEC, TaskSpecMessage, UpdateMessage};
+use super::spec::{TASK_SPEC, TaskSpecMessage, UpdateMessage, UpdateStatusMessage};
 use super::steering::{STEERING, SteeringMessage, read_steering, steering};
 
 /// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history.
@@ -200,7 +200,7 @@ impl Wire for Mode {
 }
 
 /// A service. Fields: 1 id, 2 meta, 3 namespace, 4 job, 5 name, 6 labels, 7 mode, 8 update, 9 revision, 10 previous,
-/// 11 priority.
+/// 11 priority, 30 rollback (the default when it is not there), 31 update_status.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ServiceMessage {
     #[prost(message, optional, tag = "1")]
@@ -227,6 +227,10 @@ pub(super) struct ServiceMessage {
     priority: u32,
     #[prost(message, optional, tag = "50")]
     steering: Option<SteeringMessage>,
+    #[prost(message, optional, tag = "30")]
+    rollback: Option<UpdateMessage>,
+    #[prost(message, optional, tag = "31")]
+    update_status: Option<UpdateStatusMessage>,
 }
 
 pub(super) const SERVICE: Shape = Shape {
@@ -242,6 +246,8 @@ pub(super) const SERVICE: Shape = Shape {
         one(9, &PLAIN),
         one(10, &PLAIN),
         one(50, &STEERING),
+        one(30, &PLAIN),
+        one(31, &PLAIN),
     ],
 };
 
@@ -263,6 +269,8 @@ impl Wire for Service {
             previous: self.previous.and_then(|revision| id(revision.0)),
             priority: u32::from(self.priority),
             steering: steering(&self.steering),
+            rollback: Some(self.rollback.to_message()),
+            update_status: self.update_status.as_ref().map(Wire::to_message),
         }
     }
 
@@ -276,8 +284,16 @@ impl Wire for Service {
             labels: read_labels(m.labels, texts),
             mode: Mode::from_message(need(m.mode, "the mode of a service")?, texts)?,
             update: UpdatePolicy::from_message(need(m.update, "the update policy of a service")?, texts)?,
+            rollback: match m.rollback {
+                Some(policy) => UpdatePolicy::from_message(policy, texts)?,
+                None => UpdatePolicy::default(),
+            },
             revision: RevisionId(need_id(m.revision, "the revision of a service")?),
             previous: m.previous.map(|revision| RevisionId(revision.id())),
+            update_status: match m.update_status {
+                Some(status) => Some(UpdateStatus::from_message(status, texts)?),
+                None => None,
+            },
             priority: priority(m.priority)?,
             steering: read_steering(m.steering, texts)?,
         })

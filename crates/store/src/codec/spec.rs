@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::{
-    BoundPort, Condition, Constraint, ConstraintKey, DriverKind, Lifecycle, Limits, LogPolicy, Operator,
-    Placement, Platform, PortMode, PortSpec, ProgramSpec, Protocol, ReplacePolicy, Resources, RestartPolicy,
-    Span, TaskSpec, UpdatePolicy, limits,
+    BoundPort, Condition, Constraint, ConstraintKey, DriverKind, FailureAction, Lifecycle, Limits, LogPolicy,
+    Operator, Placement, Platform, PortMode, PortSpec, ProgramSpec, Protocol, Ratio, ReplacePolicy,
+    Resources, RestartPolicy, Span, TaskSpec, Time, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus,
+    limits,
 };
 use prost::Message;
 
@@ -437,13 +438,22 @@ pub(super) fn read_all<T: Wire, C: FromIterator<T>>(
     messages.into_iter().map(|m| T::from_message(m, texts)).collect()
 }
 
-/// How a new revision replaces the old one. Fields: 1 parallelism, 2 delay.
+/// How a new revision replaces the old one. Fields: 1 parallelism, 2 delay, 3 monitor, 4 max_failure_ratio in
+/// millionths, 5 order, 6 failure_action. What is not there (in entries from before there were updates) has its default.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct UpdateMessage {
     #[prost(uint32, tag = "1")]
     parallelism: u32,
     #[prost(int64, tag = "2")]
     delay: i64,
+    #[prost(int64, optional, tag = "3")]
+    monitor: Option<i64>,
+    #[prost(uint32, tag = "4")]
+    max_failure_ratio: u32,
+    #[prost(uint32, optional, tag = "5")]
+    order: Option<u32>,
+    #[prost(uint32, optional, tag = "6")]
+    failure_action: Option<u32>,
 }
 
 impl Wire for UpdatePolicy {
@@ -451,10 +461,71 @@ impl Wire for UpdatePolicy {
     const SHAPE: Shape = PLAIN;
 
     fn to_message(&self) -> UpdateMessage {
-        UpdateMessage { parallelism: self.parallelism, delay: self.delay.0 }
+        UpdateMessage {
+            parallelism: self.parallelism,
+            delay: self.delay.0,
+            monitor: Some(self.monitor.0),
+            max_failure_ratio: self.max_failure_ratio.millionths(),
+            order: Some(self.order.number()),
+            failure_action: Some(self.failure_action.number()),
+        }
     }
 
     fn from_message(m: UpdateMessage, _: &mut Texts) -> Result<Self, CodecError> {
-        Ok(Self { parallelism: m.parallelism, delay: Span(m.delay) })
+        let default = Self::default();
+        let number = m.max_failure_ratio;
+        Ok(Self {
+            parallelism: m.parallelism,
+            delay: Span(m.delay),
+            monitor: m.monitor.map_or(default.monitor, Span),
+            max_failure_ratio: Ratio::from_millionths(number)
+                .ok_or(CodecError::Unknown { what: "failure ratio", number })?,
+            order: m.order.map_or(Ok(default.order), UpdateOrder::read)?,
+            failure_action: m.failure_action.map_or(Ok(default.failure_action), FailureAction::read)?,
+        })
+    }
+}
+
+/// An update under way. Fields: 1 state, 2 began, 3 started_at, 4 completed_at, 5 automatic, 6 message.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct UpdateStatusMessage {
+    #[prost(uint32, tag = "1")]
+    state: u32,
+    #[prost(uint64, tag = "2")]
+    began: u64,
+    #[prost(sfixed64, tag = "3")]
+    started_at: i64,
+    #[prost(sfixed64, tag = "4")]
+    completed_at: i64,
+    #[prost(bool, tag = "5")]
+    automatic: bool,
+    #[prost(string, tag = "6")]
+    message: String,
+}
+
+impl Wire for UpdateStatus {
+    type Message = UpdateStatusMessage;
+    const SHAPE: Shape = PLAIN;
+
+    fn to_message(&self) -> UpdateStatusMessage {
+        UpdateStatusMessage {
+            state: self.state.number(),
+            began: self.began,
+            started_at: self.started_at.0,
+            completed_at: self.completed_at.0,
+            automatic: self.automatic,
+            message: self.message.to_string(),
+        }
+    }
+
+    fn from_message(m: UpdateStatusMessage, texts: &mut Texts) -> Result<Self, CodecError> {
+        Ok(Self {
+            state: UpdateState::read(m.state)?,
+            began: m.began,
+            started_at: Time(m.started_at),
+            completed_at: Time(m.completed_at),
+            automatic: m.automatic,
+            message: texts.get(m.message),
+        })
     }
 }

@@ -96,8 +96,10 @@ pub fn service(n: u32, name: &str, revision: u32) -> Service {
         labels: Labels::new(),
         mode: Mode::Replicated { replicas: 3 },
         update: UpdatePolicy::default(),
+        rollback: UpdatePolicy::default(),
         revision: revision_id(revision),
         previous: None,
+        update_status: None,
         priority: 50,
         steering: Default::default(),
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use model::{
     Affinity, Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey, Description,
-    Desired, DriverInfo, DriverKind, FilterKind, Id, Job, JobId, Labels, Lifecycle, Limits, LogPolicy, Meta,
-    Mode, Namespace, NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement, Platform,
-    PortMode, PortSpec, Preference, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Protocol,
-    Refusal, ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId,
-    Slot, Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced, UpdatePolicy,
+    Desired, DriverInfo, DriverKind, FailureAction, FilterKind, Id, Job, JobId, Labels, Lifecycle, Limits,
+    LogPolicy, Meta, Mode, Namespace, NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement,
+    Platform, PortMode, PortSpec, Preference, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus,
+    Protocol, Ratio, Refusal, ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule,
+    Service, ServiceId, Slot, Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced,
+    UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus,
 };
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId};
 
@@ -227,9 +228,11 @@ impl Random {
             name: self.text(),
             labels: self.labels(),
             mode: self.pick(&modes),
-            update: UpdatePolicy { parallelism: self.small(), delay: self.span() },
+            update: self.policy(),
+            rollback: self.policy(),
             revision: RevisionId(self.id()),
             previous: self.maybe(|r| RevisionId(r.id())),
+            update_status: self.maybe(Self::update_status),
             priority: self.next() as u8,
             steering: self.steering(),
         }
@@ -242,6 +245,28 @@ impl Random {
             affinities: self.list(|r| Affinity { to: r.constraint(), weight: r.next() as i8 }),
             strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
             preempt: self.yes(),
+        }
+    }
+
+    fn policy(&mut self) -> UpdatePolicy {
+        UpdatePolicy {
+            parallelism: self.small(),
+            delay: self.span(),
+            monitor: self.span(),
+            max_failure_ratio: Ratio::from_millionths((self.next() % 1_000_001) as u32).expect("at most all"),
+            order: self.pick(UpdateOrder::ALL),
+            failure_action: self.pick(FailureAction::ALL),
+        }
+    }
+
+    fn update_status(&mut self) -> UpdateStatus {
+        UpdateStatus {
+            state: self.pick(UpdateState::ALL),
+            began: self.next(),
+            started_at: self.time(),
+            completed_at: self.time(),
+            automatic: self.yes(),
+            message: self.text(),
         }
     }
 
@@ -359,6 +384,16 @@ impl Random {
                 tasks: self.list(|r| TaskId(r.id())),
                 unplaced: self.maybe(Self::unplaced),
             },
+            21 => Change::RollBack {
+                service: ServiceId(self.id()),
+                automatic: self.yes(),
+                message: self.text(),
+            },
+            22 => Change::MoveUpdate {
+                service: ServiceId(self.id()),
+                state: self.pick(UpdateState::ALL),
+                message: self.text(),
+            },
             _ => Change::Decide {
                 service: ServiceId(self.id()),
                 rule: self.pick(Rule::ALL),
@@ -398,4 +433,4 @@ impl Random {
 }
 
 /// How many kinds of change there are.
-pub const KINDS: u64 = 22;
+pub const KINDS: u64 = 24;

@@ -1,0 +1,148 @@
+//! The flags that say how an update and a rollback go. Docker's names and meanings.
+
+use clap::Args;
+use model::{Ratio, Span};
+use native_api::types::{Duration, FailureAction, ServiceSpec, UpdateOrder, UpdatePolicy};
+
+use super::options;
+
+/// How an update goes (`--update-*`) and how a rollback goes (`--rollback-*`).
+#[derive(Debug, Default, Args)]
+pub struct PolicyFlags {
+    /// How many tasks change at once in an update; 0 for all.
+    #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
+    update_parallelism: Option<u32>,
+    /// How long to wait between them.
+    #[arg(long, value_name = "DURATION", value_parser = options::span)]
+    update_delay: Option<Span>,
+    /// How long a new task is watched: one that ends within has failed; 5s when nothing is said.
+    #[arg(long, value_name = "DURATION", value_parser = options::span)]
+    update_monitor: Option<Span>,
+    /// The share of the tasks that may fail, such as 0.25.
+    #[arg(long, value_name = "RATIO", value_parser = ratio, allow_hyphen_values = true)]
+    update_max_failure_ratio: Option<Ratio>,
+    /// stop-first (the old task ends, then the new one starts) or start-first.
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    update_order: Option<UpdateOrder>,
+    /// What to do when more tasks fail: pause, continue or rollback.
+    #[arg(long, value_name = "ACTION", value_parser = update_action)]
+    update_failure_action: Option<FailureAction>,
+    /// As --update-parallelism, for a rollback.
+    #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
+    rollback_parallelism: Option<u32>,
+    /// As --update-delay, for a rollback.
+    #[arg(long, value_name = "DURATION", value_parser = options::span)]
+    rollback_delay: Option<Span>,
+    /// As --update-monitor, for a rollback.
+    #[arg(long, value_name = "DURATION", value_parser = options::span)]
+    rollback_monitor: Option<Span>,
+    /// As --update-max-failure-ratio, for a rollback.
+    #[arg(long, value_name = "RATIO", value_parser = ratio, allow_hyphen_values = true)]
+    rollback_max_failure_ratio: Option<Ratio>,
+    /// As --update-order, for a rollback.
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    rollback_order: Option<UpdateOrder>,
+    /// What to do when more tasks fail in a rollback: pause or continue.
+    #[arg(long, value_name = "ACTION", value_parser = rollback_action)]
+    rollback_failure_action: Option<FailureAction>,
+}
+
+/// What was given for one of the two.
+struct Given {
+    parallelism: Option<u32>,
+    delay: Option<Span>,
+    monitor: Option<Span>,
+    max_failure_ratio: Option<Ratio>,
+    order: Option<UpdateOrder>,
+    failure_action: Option<FailureAction>,
+}
+
+impl PolicyFlags {
+    /// Sets what was given.
+    pub fn apply(self, spec: &mut ServiceSpec) {
+        let update = Given {
+            parallelism: self.update_parallelism,
+            delay: self.update_delay,
+            monitor: self.update_monitor,
+            max_failure_ratio: self.update_max_failure_ratio,
+            order: self.update_order,
+            failure_action: self.update_failure_action,
+        };
+        let rollback = Given {
+            parallelism: self.rollback_parallelism,
+            delay: self.rollback_delay,
+            monitor: self.rollback_monitor,
+            max_failure_ratio: self.rollback_max_failure_ratio,
+            order: self.rollback_order,
+            failure_action: self.rollback_failure_action,
+        };
+        update.apply(&mut spec.update);
+        rollback.apply(&mut spec.rollback);
+    }
+}
+
+impl Given {
+    fn apply(self, policy: &mut UpdatePolicy) {
+        policy.parallelism = self.parallelism.unwrap_or(policy.parallelism);
+        if let Some(delay) = self.delay {
+            policy.delay = Duration::of(delay);
+        }
+        if let Some(monitor) = self.monitor {
+            policy.monitor = Duration::of(monitor);
+        }
+        policy.max_failure_ratio = self.max_failure_ratio.map_or(policy.max_failure_ratio, Ratio::number);
+        policy.order = self.order.unwrap_or(policy.order);
+        policy.failure_action = self.failure_action.unwrap_or(policy.failure_action);
+    }
+}
+
+fn ratio(text: &str) -> Result<Ratio, String> {
+    Ratio::parse(text).map_err(|e| e.to_string())
+}
+
+fn order(text: &str) -> Result<UpdateOrder, String> {
+    match text {
+        "stop-first" => Ok(UpdateOrder::StopFirst),
+        "start-first" => Ok(UpdateOrder::StartFirst),
+        _ => Err("use stop-first or start-first".into()),
+    }
+}
+
+fn update_action(text: &str) -> Result<FailureAction, String> {
+    match text {
+        "pause" => Ok(FailureAction::Pause),
+        "continue" => Ok(FailureAction::Continue),
+        "rollback" => Ok(FailureAction::Rollback),
+        _ => Err("use pause, continue or rollback".into()),
+    }
+}
+
+fn rollback_action(text: &str) -> Result<FailureAction, String> {
+    match update_action(text) {
+        Ok(FailureAction::Rollback) | Err(_) => Err("use pause or continue".into()),
+        fine => fine,
+    }
+}
+
+/// A policy in words, for people: what differs from docker's defaults is always said, and the rest with it.
+pub fn in_words(policy: &UpdatePolicy) -> String {
+    let at_once = match policy.parallelism {
+        0 => "all at once".to_owned(),
+        n => format!("{n} at once"),
+    };
+    let order = match policy.order {
+        UpdateOrder::StopFirst => "stop-first",
+        UpdateOrder::StartFirst => "start-first",
+    };
+    let action = match policy.failure_action {
+        FailureAction::Pause => "pause",
+        FailureAction::Continue => "continue",
+        FailureAction::Rollback => "rollback",
+    };
+    let ratio = Ratio::from_number(policy.max_failure_ratio).unwrap_or_default();
+    let when = if ratio == Ratio::NONE { String::new() } else { format!(" of more than {ratio}") };
+    format!(
+        "{order}, {at_once}, {} between, watched for {}; on failure{when}: {action}",
+        policy.delay, policy.monitor
+    )
+}

@@ -1,0 +1,177 @@
+//! How an update is read from the store: which tasks it made, how far one of them is, and what each slot has
+//! to say about the new revision. Nothing here changes anything, and nothing is remembered: the service says
+//! when its update began, and the tasks that were made since then say the rest.
+//!
+//! A task has a moment by which it must have taken its next step, so that every slot comes to a verdict:
+//!
+//! | the new task | has failed when | and is |
+//! | --- | --- | --- |
+//! | waits for a node | no node took it for the longer of `monitor` and [`PLACE_WITHIN`] | waited for all the same (stop-first), ended as rejected (start-first) |
+//! | is on its way to running | it has stayed in one state for [`START_WITHIN`] | waited for all the same |
+//! | runs | it ends within `monitor` (with success: only if its policy replaces it then) | replaced, as its policy says |
+//! | was lost with its node, or told to end | never: another takes its place, and is asked instead | |
+//!
+//! The time that an old task has to stop (its grace period) is added to the first. A task that was counted as
+//! failed because it was late, and runs after all, has not failed; one that ended has, once and for all.
+
+use model::{Condition, Index, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState};
+
+use crate::replace;
+use crate::wanted::{self, Wanted};
+
+/// How long a new task may wait for a node before its slot counts as failed, unless `monitor` is longer.
+pub(crate) const PLACE_WITHIN: Span = Span::from_secs(60);
+
+/// How long a new task may stay in one state between having a node and running. Long, since making ready
+/// may mean to fetch much.
+pub(crate) const START_WITHIN: Span = Span::from_secs(600);
+
+/// The update of a service that is under way, or was the last one.
+#[derive(Clone, Copy)]
+pub(crate) struct Course {
+    /// Tasks of the current revision that were made after this index are its own.
+    pub(crate) began: Index,
+    /// What it goes by.
+    pub(crate) policy: UpdatePolicy,
+    /// How far it has come; `None` when there has been none.
+    pub(crate) state: Option<UpdateState>,
+}
+
+/// How far a task that fills its slot has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It does not run yet, and has until then.
+    OnItsWay(Time),
+    /// It does not run, and should by now.
+    Late,
+    /// It runs, and is watched until then.
+    Watched(Time),
+    /// It has run for as long as it is watched.
+    Proven,
+}
+
+/// What a slot says about the new revision: its first task since the update began that could tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict<'t> {
+    /// It has had no such task.
+    Untried,
+    /// It cannot be told yet.
+    Open,
+    /// The task ran for as long as it was watched.
+    Good(&'t Task),
+    /// The task failed.
+    Failed(&'t Task),
+}
+
+impl<'a> Wanted<'a> {
+    /// The service's update.
+    pub(crate) fn course(&self) -> Course {
+        let status = self.service.update_status.as_ref();
+        let rollback = status.is_some_and(|s| s.state.is_rollback());
+        Course {
+            began: status.map_or(0, |s| s.began),
+            policy: if rollback { self.service.rollback } else { self.service.update },
+            state: status.map(|s| s.state),
+        }
+    }
+
+    /// Which task of a slot comes first in a change. On the node of a global slot there must be room for
+    /// two: where the new task needs the old one's host port, or one task is all a node may have, the old
+    /// one ends first, whatever was asked.
+    pub(crate) fn order(&self, slot: Slot) -> UpdateOrder {
+        let narrow =
+            self.spec.placement.max_replicas == 1 || self.spec.ports.iter().any(|p| p.published != 0);
+        match slot {
+            Slot::Node(_) if narrow => UpdateOrder::StopFirst,
+            _ => self.course().policy.order,
+        }
+    }
+
+    /// True for a task that the update made.
+    pub(crate) fn is_new(&self, task: &Task) -> bool {
+        task.revision == self.service.revision && task.created > self.course().began
+    }
+
+    /// How far a task that fills its slot has come. `tasks` are all of the slot.
+    pub(crate) fn progress(&self, now: Time, task: &Task, tasks: &[&Task]) -> Progress {
+        let monitor = self.course().policy.monitor;
+        let by = match task.status.state {
+            TaskState::Running => {
+                let at = task.status.applied_at + monitor;
+                return if now < at { Progress::Watched(at) } else { Progress::Proven };
+            }
+            state if state < TaskState::Assigned => {
+                turn(task, task.created_at) + monitor.max(PLACE_WITHIN) + self.stop_time(tasks)
+            }
+            _ => turn(task, task.status.applied_at) + START_WITHIN,
+        };
+        if now < by { Progress::OnItsWay(by) } else { Progress::Late }
+    }
+
+    /// How long the tasks of a slot that were told to end may take for it.
+    fn stop_time(&self, tasks: &[&Task]) -> Span {
+        let stopping = tasks.iter().filter(|t| !t.desired.is_wanted() && wanted::may_run(self.view, t));
+        let programs = stopping.filter_map(|t| self.view.revision(t.revision)).map(|r| &r.task.programs);
+        programs.flatten().map(|p| p.stop_grace).max().unwrap_or(Span::ZERO)
+    }
+
+    /// What a slot says about the new revision. `tasks` are all of it, the oldest first.
+    pub(crate) fn verdict<'t>(&self, now: Time, tasks: &[&'t Task]) -> Verdict<'t> {
+        for task in tasks.iter().copied().filter(|t| self.is_new(t)) {
+            if task.status.state.is_ended() {
+                match self.verdict_of_end(task) {
+                    Verdict::Untried => continue,
+                    told => return told,
+                }
+            }
+            if !task.desired.is_wanted() {
+                continue;
+            }
+            return match self.progress(now, task, tasks) {
+                Progress::OnItsWay(_) | Progress::Watched(_) => Verdict::Open,
+                Progress::Proven => Verdict::Good(task),
+                Progress::Late => Verdict::Failed(task),
+            };
+        }
+        Verdict::Untried
+    }
+
+    fn verdict_of_end<'t>(&self, task: &'t Task) -> Verdict<'t> {
+        let policy = &self.spec.replace;
+        match task.status.state {
+            TaskState::Rejected => Verdict::Failed(task),
+            TaskState::Complete if policy.condition != Condition::Any => Verdict::Good(task),
+            TaskState::Complete | TaskState::Failed => match replace::time_run(policy, task) {
+                Some(ran) if ran >= self.course().policy.monitor => Verdict::Good(task),
+                _ => Verdict::Failed(task),
+            },
+            // Told to end, or lost with its node: it says nothing.
+            _ => Verdict::Untried,
+        }
+    }
+
+    /// Why a slot has failed, as `slot 2 failed with exit code 1 (...)`.
+    pub(crate) fn failure(&self, task: &Task) -> String {
+        let slot = wanted::slot_name(self.view, task.slot);
+        let state = task.status.state;
+        if state.is_ended() {
+            return format!("{slot} {}{}", replace::ending(task), replace::quoted(task));
+        }
+        if state >= TaskState::Assigned {
+            return format!("{slot} is {state} and does not run after {START_WITHIN}");
+        }
+        format!("{slot} {}", self.why_unplaced(task))
+    }
+
+    /// Why a task that waits for a node is given up, or counted as failed.
+    pub(crate) fn why_unplaced(&self, task: &Task) -> String {
+        let within = self.course().policy.monitor.max(PLACE_WITHIN);
+        let why = task.unplaced.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        format!("found no node within {within}{why}")
+    }
+}
+
+/// When a task's turn is: it may have to wait for a delay first.
+fn turn(task: &Task, since: Time) -> Time {
+    since.max(task.start_after.unwrap_or(Time::ZERO))
+}
