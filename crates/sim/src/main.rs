@@ -2,7 +2,7 @@
 //!
 //! - `sim run --seeds N [--seed S] [--hours H] [--short] [--twice]`: random clusters; exit 1 and a minimal script on a broken promise.
 //! - `sim story FILE`: a story and what it shows; exit 1 on a broken promise.
-//! - `sim bench NAME [--json] [--row ROW]`: benches. Each row runs three times in a process of its own, so that its memory is its
+//! - `sim bench NAME [--json] [--row ROW]`: benches. Each row runs five times in a process of its own, so that its memory is its
 //!   own; what is printed is the median of the times and the peak of the memory.
 
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
 //! Reservations never exceed a node that has not shrunk, and what a node is said to hold is what its tasks hold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Resources, TaskState};
+use model::{NodeId, Resources, TaskState};
 use store::{Action, Object};
 
 use super::{Applied, Checker};
@@ -18,8 +18,8 @@ impl Checker for Reservations {
 
     fn applied(&mut self, moment: &Applied<'_>, broken: &mut Vec<String>) {
         let tables = moment.after;
-        // Nodes that got a task with this entry; others may have shrunk below what they hold.
-        let mut filled = BTreeSet::new();
+        // What nodes were given with this entry; without a new task they may have shrunk below what they hold.
+        let mut given = BTreeMap::<NodeId, Resources>::new();
         let mut touched = BTreeSet::new();
         for event in moment.events {
             let Object::Task(task) = &event.object else { continue };
@@ -27,7 +27,8 @@ impl Checker for Reservations {
             touched.insert(node);
             let new = moment.before.task(task.id).is_none_or(|old| old.status.state < TaskState::Assigned);
             if new && event.action != Action::Deleted && task.holds_reservation() {
-                filled.insert(node);
+                let needs = tables.revision(task.revision).map(|r| r.task.reservation());
+                given.entry(node).or_default().add(&needs.unwrap_or_default());
             }
         }
         for id in touched {
@@ -40,13 +41,11 @@ impl Checker for Reservations {
             if held != *tables.node_use(id).reserved() {
                 broken.push(format!("the tasks on node {id} do not reserve what the node is said to hold"));
             }
-            let Some(node) = tables.node(id).filter(|_| filled.contains(&id)) else { continue };
+            let (Some(node), Some(given)) = (tables.node(id), given.get(&id)) else { continue };
             let offer = &node.description.resources;
-            // Shrunk in the same entry is shrunk before the task came.
-            let before = moment.before.node(id).map_or(offer, |n| &n.description.resources);
-            let over = |held: i64, now: i64, before: i64| held > now.max(before);
-            if over(held.nano_cpus, offer.nano_cpus, before.nano_cpus)
-                || over(held.memory, offer.memory, before.memory)
+            let over = |given: i64, held: i64, offer: i64| given > 0 && held > offer;
+            if over(given.nano_cpus, held.nano_cpus, offer.nano_cpus)
+                || over(given.memory, held.memory, offer.memory)
             {
                 let name = &node.description.hostname;
                 broken.push(format!("node {name} got a task and now holds more than it has"));
