@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use control::{BoxFuture, Cluster, Info, LogError, LogQuery, LogStream, ProposeError, RequestError, Written};
 use model::{Id, Index, TaskId, Time, Verdict};
-use store::{ChangeSet, Event, EventId, Gone, Tables};
+use store::{ChangeSet, EventId, Gone, KeptEvent, Tables};
 
 use crate::random::Random;
 
@@ -69,7 +69,7 @@ impl Cluster for Desk {
         Box::pin(async { self.tables.index() })
     }
 
-    fn events_after(&self, id: EventId, _limit: usize) -> Result<Vec<Event>, Gone> {
+    fn events_after(&self, id: EventId, _limit: usize) -> Result<Vec<KeptEvent>, Gone> {
         Err(Gone { oldest: id })
     }
 

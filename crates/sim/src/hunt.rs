@@ -57,9 +57,9 @@ fn drop_pieces(best: &mut Vec<Command>, fails: &mut impl FnMut(&[Command]) -> bo
     }
 }
 
-/// What makes a script one.
+/// What is simplified, but not dropped.
 fn is_frame(command: &Command) -> bool {
-    matches!(command, Command::Seed(_) | Command::Managers(_) | Command::Nodes { .. })
+    matches!(command, Command::Seed(_) | Command::Managers(_))
 }
 
 /// Makes what is left smaller: shorter runs, fewer settings, fewer machines, one manager.
