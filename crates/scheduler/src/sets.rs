@@ -14,7 +14,7 @@ use crate::room::Other;
 ///
 /// A set of placements has a guard on each task (it still waits as it was seen) and on each node (it still has the
 /// labels, the size and the readiness that were seen). Room on a node needs no guard: only the scheduler takes any, and
-/// it sees what it has in flight.
+/// it sees what it has in flight; if a change in flight that made room is lost, `apply` refuses the placement.
 pub(crate) struct Sets {
     /// Most placements in one set.
     limit: usize,

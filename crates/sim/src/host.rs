@@ -1,14 +1,20 @@
 //! One simulated machine: the real agent, a disk that keeps what was synced, and programs that run nothing.
+//!
+//! What a program does stands in its command: `run` runs until it is asked to end, `exit CODE SPAN` ends by itself, `stubborn` ends only when
+//! it is killed, `unstartable` cannot be started.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent::{Agent, Config, DriverEvent, Effect, Exit, Input, ProgramRef, Record};
-use model::sync::TaskRef;
-use model::{Description, NodeId, Span, Time};
+use agent::{Agent, Config, DriverEvent, Effect, Exit, Input, Launch, ProgramRef, Record};
+use model::sync::{TaskRef, ToManager};
+use model::{Description, NodeId, Resources, Span, TaskId, Time};
+
+use crate::random::Random;
+use crate::trace::Trace;
 
 /// A program's name: its task and its name there.
-type Name = (TaskRef, Arc<str>);
+pub type Name = (TaskRef, Arc<str>);
 
 /// What the machine remembers of a program, as a supervisor would.
 #[derive(Clone, Debug)]
@@ -16,36 +22,32 @@ struct Process {
     pid: u32,
     started_at: Time,
     ended: Option<Exit>,
+    /// Nobody saw how it ended: the machine lost its power meanwhile.
+    lost: bool,
+    stubborn: bool,
     /// The run that waits for its end, if the agent that started it still lives.
     watched: Option<ProgramRef>,
 }
 
 /// What a machine wants of the world around it.
 pub enum Wish {
-    /// Feed this back to the agent after a while.
-    Soon(Span, Input),
-    /// Carry out what an effect asked for, after a while; it may take longer than the daemon lives.
-    Work(Span, Work),
+    /// Call [`Host::work`] with this number after a while.
+    Work(Span, u64),
+    /// End a program after a while, if it still runs then.
+    End(Span, Name, Option<i32>),
     /// The agent speaks.
-    Say(u64, model::sync::ToManager),
+    Say(u64, ToManager),
     /// The agent wants a connection.
     Dial(u64, Span),
 }
 
 /// What a disk or a driver does.
 #[derive(Clone, Debug)]
-pub enum Work {
-    /// Sync a record.
+enum Work {
     Persist(Box<Record>),
-    /// Delete a task.
     Forget(TaskRef),
-    /// Start a program.
-    Start(ProgramRef),
-    /// Find a program.
+    Start(Box<Launch>),
     Attach(ProgramRef),
-    /// A program ends, with this code or by a signal.
-    End(Name, Option<i32>),
-    /// Clear a program away.
     Remove(ProgramRef),
 }
 
@@ -55,60 +57,145 @@ pub struct Host {
     pub node: NodeId,
     /// Counts its daemon's lives; what an earlier life asked for answers nobody.
     pub life: u64,
+    /// True while the machine has power.
+    pub on: bool,
     /// The newest connection of its agent.
     pub connection: u64,
-    agent: Agent,
+    /// When the world is going to wake the agent.
+    pub wake: Option<Time>,
+    /// What the machine is.
+    pub description: Arc<Description>,
+    agent: Option<Agent>,
+    /// How far its clock is from the world's.
+    clock: Span,
+    /// How far it was when the daemon started: the daemon's own time is steady.
+    steady: Span,
+    disk_fails: bool,
+    drivers_fail: bool,
     disk: BTreeMap<TaskRef, Record>,
     processes: BTreeMap<Name, Process>,
+    started: BTreeMap<Name, u32>,
+    work: BTreeMap<u64, Work>,
+    next_work: u64,
     next_pid: u32,
-    /// Starts of a program while it ran: must stay empty.
-    pub doubled: Vec<String>,
+    /// Broken promises of this machine, in sentences; taken away by the world.
+    pub broken: Vec<String>,
 }
 
 impl Host {
-    /// A machine whose daemon starts now.
-    pub fn new(node: NodeId, seed: u64, now: Time) -> (Self, Vec<Wish>) {
-        let (agent, first) = Agent::new(Config::new(seed), Vec::new(), now);
-        let mut host = Self {
+    /// A machine that is off.
+    pub fn new(node: NodeId, name: &str, resources: Resources) -> Self {
+        Self {
             node,
-            life: 1,
+            life: 0,
+            on: false,
             connection: 0,
-            agent,
+            wake: None,
+            description: Arc::new(description(name, resources)),
+            agent: None,
+            clock: Span::ZERO,
+            steady: Span::ZERO,
+            disk_fails: false,
+            drivers_fail: false,
             disk: BTreeMap::new(),
             processes: BTreeMap::new(),
+            started: BTreeMap::new(),
+            work: BTreeMap::new(),
+            next_work: 1,
             next_pid: 1,
-            doubled: Vec::new(),
-        };
-        let wishes = host.wishes(first);
-        (host, wishes)
+            broken: Vec::new(),
+        }
     }
 
-    /// The daemon dies and starts again: it knows what is on disk. Programs run on.
-    pub fn restart(&mut self, seed: u64, now: Time) -> Vec<Wish> {
+    /// True while its daemon runs.
+    pub fn runs_daemon(&self) -> bool {
+        self.agent.is_some()
+    }
+
+    /// The daemon starts: it knows what is on disk. Programs that run are found.
+    pub fn start_daemon(&mut self, now: Time, random: &mut Random, trace: &mut Trace) -> Vec<Wish> {
+        self.on = true;
+        self.life += 1;
+        self.steady = self.clock;
+        let records = self.disk.values().cloned().collect();
+        let (agent, first) = Agent::new(Config::new(random.bits()), records, now + self.steady);
+        self.agent = Some(agent);
+        let mut wishes = self.wishes(now, first, random, trace);
+        let described = Input::Described(Arc::clone(&self.description));
+        wishes.extend(self.input(now, described, random, trace));
+        wishes
+    }
+
+    /// The daemon is killed; its programs run on. What it had asked for is done or not.
+    pub fn kill_daemon(&mut self, now: Time, random: &mut Random) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        for (_, work) in std::mem::take(&mut self.work) {
+            if random.once_in(2) {
+                self.carry_out(work, now, false, &mut wishes);
+            }
+        }
+        self.agent = None;
+        self.wake = None;
         self.life += 1;
         for process in self.processes.values_mut() {
             process.watched = None;
         }
-        let records = self.disk.values().cloned().collect();
-        let (agent, first) = Agent::new(Config::new(seed), records, now);
-        self.agent = agent;
-        self.wishes(first)
+        wishes
+    }
+
+    /// The machine loses its power, and everything that runs on it ends unseen.
+    pub fn power_off(&mut self, now: Time, random: &mut Random) {
+        // A record is written beside the old one and renamed: after a crash the disk has either, never a torn one.
+        self.work.retain(|_, work| matches!(work, Work::Persist(_) | Work::Forget(_)));
+        let _ = self.kill_daemon(now, random);
+        self.on = false;
+        for process in self.processes.values_mut() {
+            process.lost |= process.ended.is_none();
+        }
+    }
+
+    /// Its clock jumps. The daemon's own time is steady and does not.
+    pub fn jump(&mut self, by: Span) {
+        self.clock = Span(self.clock.0 + by.0);
+    }
+
+    /// From now on its disk takes records, or does not.
+    pub fn set_disk_fails(&mut self, fails: bool) {
+        self.disk_fails = fails;
+    }
+
+    /// From now on its drivers work, or fail whatever is asked of them.
+    pub fn set_drivers_fail(&mut self, fails: bool) {
+        self.drivers_fail = fails;
+    }
+
+    /// It has other resources from now on; its agent still has to be told.
+    pub fn set_resources(&mut self, resources: Resources) {
+        self.description = Arc::new(description(&self.description.hostname, resources));
     }
 
     /// Something happened to the agent.
-    pub fn input(&mut self, now: Time, input: Input) -> Vec<Wish> {
-        let effects = self.agent.step(now, input);
-        self.wishes(effects)
+    pub fn input(&mut self, now: Time, input: Input, random: &mut Random, trace: &mut Trace) -> Vec<Wish> {
+        let at = now + self.steady;
+        let Some(agent) = &mut self.agent else { return Vec::new() };
+        let effects = agent.step(at, input);
+        self.wishes(now, effects, random, trace)
     }
 
-    /// When the agent wants to be woken.
+    /// When the agent wants to be woken, by the world's clock.
     pub fn next_wake(&self) -> Option<Time> {
-        self.agent.next_wake()
+        Some(self.agent.as_ref()?.next_wake()? - self.steady)
     }
 
     /// The programs that run.
     pub fn running(&self) -> impl Iterator<Item = &Name> {
-        self.processes.iter().filter(|(_, p)| p.ended.is_none()).map(|(name, _)| name)
+        self.processes.iter().filter(|(_, p)| self.on && p.ended.is_none() && !p.lost).map(|(name, _)| name)
+    }
+
+    /// True when a program of this task runs.
+    pub fn runs(&self, task: TaskId) -> bool {
+        let name = task.to_string();
+        self.running().any(|(t, _)| **t == *name)
     }
 
     /// True when nothing is left: no record, no program.
@@ -116,81 +203,148 @@ impl Host {
         self.disk.is_empty() && self.processes.is_empty()
     }
 
-    fn wishes(&mut self, effects: Vec<Effect>) -> Vec<Wish> {
-        let disk = Span::from_millis(1);
-        let driver = Span::from_millis(4);
-        let mut wishes = Vec::new();
+    fn wishes(
+        &mut self,
+        now: Time,
+        effects: Vec<Effect>,
+        random: &mut Random,
+        trace: &mut Trace,
+    ) -> Vec<Wish> {
+        let mut wishes = Vec::with_capacity(effects.len());
         for effect in effects {
-            wishes.push(match effect {
+            trace.note(now.0, self.node.0.as_u128() as u64, &effect);
+            let ms = Span::from_millis;
+            let (span, work) = match effect {
                 Effect::Connect { connection, after } => {
                     self.connection = connection;
-                    Wish::Dial(connection, after)
+                    wishes.push(Wish::Dial(connection, after));
+                    continue;
                 }
-                Effect::Send { connection, message } => Wish::Say(connection, message),
-                Effect::Persist(record) => Wish::Work(disk, Work::Persist(record)),
-                Effect::Forget { task } => Wish::Work(disk, Work::Forget(task)),
-                Effect::Start(launch) => Wish::Work(driver, Work::Start(launch.program)),
-                Effect::Attach(program) => Wish::Work(driver, Work::Attach(program)),
-                Effect::Stop { program, .. } => {
-                    Wish::Work(driver, Work::End((program.task, program.program), Some(0)))
+                Effect::Send { connection, message } => {
+                    wishes.push(Wish::Say(connection, message));
+                    continue;
                 }
-                Effect::Kill(program) => Wish::Work(driver, Work::End((program.task, program.program), None)),
-                Effect::Remove(program) => Wish::Work(driver, Work::Remove(program)),
+                Effect::Stop { program, grace } => {
+                    let stubborn = self.processes.get(&name(&program)).is_some_and(|p| p.stubborn);
+                    let soon = random.span(ms(2), ms(500)).min(grace);
+                    let code = if stubborn { None } else { Some(0) };
+                    wishes.push(Wish::End(if stubborn { grace } else { soon }, name(&program), code));
+                    continue;
+                }
+                Effect::Kill(program) => {
+                    wishes.push(Wish::End(ms(4), name(&program), None));
+                    continue;
+                }
                 Effect::Stopped => continue,
-            });
+                Effect::Persist(record) => (random.span(ms(1), ms(4)), Work::Persist(record)),
+                Effect::Forget { task } => (ms(1), Work::Forget(task)),
+                Effect::Start(launch) => (random.span(ms(2), ms(30)), Work::Start(launch)),
+                Effect::Attach(program) => (ms(3), Work::Attach(program)),
+                Effect::Remove(program) => (ms(3), Work::Remove(program)),
+            };
+            let number = self.next_work;
+            self.next_work += 1;
+            self.work.insert(number, work);
+            wishes.push(Wish::Work(span, number));
         }
         wishes
     }
 
-    /// Does a piece of work. `life` is the one that asked: answers to an earlier one are lost, what it did is not.
-    pub fn work(&mut self, life: u64, work: Work, now: Time) -> Vec<Wish> {
-        let answer = match work {
+    /// Does the piece of work with this number, unless the daemon that asked for it has died. Answers what the agent is told.
+    pub fn work(&mut self, number: u64, now: Time, wishes: &mut Vec<Wish>) -> Option<Input> {
+        let work = self.work.remove(&number)?;
+        self.carry_out(work, now, true, wishes)
+    }
+
+    fn carry_out(&mut self, work: Work, now: Time, watch: bool, wishes: &mut Vec<Wish>) -> Option<Input> {
+        let failed = || Arc::<str>::from("the driver fails");
+        Some(match work {
+            Work::Persist(record) if self.disk_fails => Input::PersistFailed {
+                task: Arc::clone(record.task()),
+                message: "no space left on device".into(),
+            },
             Work::Persist(record) => {
                 let task = Arc::clone(record.task());
                 self.disk.insert(Arc::clone(&task), *record);
-                Some(Input::Persisted { task })
+                Input::Persisted { task }
             }
             Work::Forget(task) => {
+                if self.running().any(|(t, _)| *t == task) {
+                    self.broken.push(format!("task {task} was forgotten while a program of it runs"));
+                }
                 self.disk.remove(&task);
                 self.processes.retain(|(t, _), _| *t != task);
-                Some(Input::Forgotten { task })
+                Input::Forgotten { task }
             }
-            Work::Start(program) => Some(self.start(program, life == self.life, now)),
-            Work::Attach(program) => Some(self.attach(program, life == self.life)),
-            Work::End(name, code) => self.end(&name, code, now),
+            Work::Start(launch) if self.drivers_fail => {
+                let event = DriverEvent::StartFailed { message: failed(), retryable: true };
+                Input::Driver { program: launch.program, event }
+            }
+            Work::Attach(program) if self.drivers_fail => {
+                Input::Driver { program, event: DriverEvent::AttachFailed { message: failed() } }
+            }
+            Work::Remove(program) if self.drivers_fail => {
+                Input::Driver { program, event: DriverEvent::RemoveFailed { message: failed() } }
+            }
+            Work::Start(launch) => self.start(&launch, watch, now, wishes),
+            Work::Attach(program) => self.attach(program, watch, now),
             Work::Remove(program) => {
-                self.processes.remove(&(Arc::clone(&program.task), Arc::clone(&program.program)));
-                Some(Input::Driver { program, event: DriverEvent::Removed })
+                self.processes.remove(&name(&program));
+                Input::Driver { program, event: DriverEvent::Removed }
             }
-        };
-        match answer {
-            Some(input) if life == self.life => vec![Wish::Soon(Span::ZERO, input)],
-            _ => Vec::new(),
-        }
+        })
     }
 
-    fn start(&mut self, program: ProgramRef, watch: bool, now: Time) -> Input {
-        let name = (Arc::clone(&program.task), Arc::clone(&program.program));
-        if self.processes.get(&name).is_some_and(|there| there.ended.is_none()) {
-            self.doubled.push(format!("{}/{} was started while it ran", name.0, name.1));
+    fn start(&mut self, launch: &Launch, watch: bool, now: Time, wishes: &mut Vec<Wish>) -> Input {
+        let program = launch.program.clone();
+        let key = name(&program);
+        let words: Vec<&str> = launch.spec().command.iter().map(|w| &**w).collect();
+        if words.first() == Some(&"unstartable") {
+            let message = "no such file or directory".into();
+            let event = DriverEvent::StartFailed { message, retryable: false };
+            return Input::Driver { program, event };
         }
+        self.judge_start(&key, launch.spec().restart.attempts);
         let pid = self.next_pid;
         self.next_pid += 1;
+        if let ["exit", code, after] = words[..] {
+            let after = Span::parse(after).unwrap_or(Span::ZERO);
+            wishes.push(Wish::End(after, key.clone(), Some(code.parse().unwrap_or(1))));
+        }
+        let stubborn = words.first() == Some(&"stubborn");
         let watched = watch.then(|| program.clone());
-        self.processes.insert(name, Process { pid, started_at: now, ended: None, watched });
-        Input::Driver { program, event: DriverEvent::Started { pid, at: now, notes: Vec::new() } }
+        let started_at = now + self.clock;
+        self.processes.insert(key, Process { pid, started_at, ended: None, lost: false, stubborn, watched });
+        Input::Driver { program, event: DriverEvent::Started { pid, at: started_at, notes: Vec::new() } }
     }
 
-    fn attach(&mut self, program: ProgramRef, watch: bool) -> Input {
-        let name = (Arc::clone(&program.task), Arc::clone(&program.program));
-        let event = match self.processes.get_mut(&name) {
+    /// The agent's promise: a record is on disk before the first start, and nothing is started twice.
+    fn judge_start(&mut self, key: &Name, restarts: u32) {
+        let (task, program) = key;
+        if self.processes.get(key).is_some_and(|there| there.ended.is_none() && !there.lost) {
+            self.broken.push(format!("{task}/{program} was started while it ran"));
+        }
+        let starts = self.started.entry(key.clone()).or_insert(0);
+        *starts += 1;
+        if *starts > restarts + 1 {
+            self.broken.push(format!("{task}/{program} was started {starts} times"));
+        }
+        if !self.disk.contains_key(task) {
+            self.broken.push(format!("{task}/{program} was started before its record was on disk"));
+        }
+    }
+
+    fn attach(&mut self, program: ProgramRef, watch: bool, now: Time) -> Input {
+        let at = now + self.clock;
+        let event = match self.processes.get_mut(&name(&program)) {
             None => DriverEvent::Never,
+            Some(process) if process.lost => {
+                DriverEvent::Lost { message: "the machine was restarted".into(), at }
+            }
             Some(process) => match &process.ended {
                 Some(exit) => DriverEvent::Exited(exit.clone()),
                 None => {
-                    if watch {
-                        process.watched = Some(program.clone());
-                    }
+                    process.watched = watch.then(|| program.clone());
                     DriverEvent::Attached { pid: process.pid, at: process.started_at, notes: Vec::new() }
                 }
             },
@@ -198,28 +352,33 @@ impl Host {
         Input::Driver { program, event }
     }
 
-    fn end(&mut self, name: &Name, code: Option<i32>, now: Time) -> Option<Input> {
-        let process = self.processes.get_mut(name).filter(|p| p.ended.is_none())?;
+    /// A program ends, with this code or by a signal. Answers what the agent is told, if it watches.
+    pub fn end(&mut self, name: &Name, code: Option<i32>, now: Time) -> Option<Input> {
+        if !self.on {
+            return None;
+        }
+        let at = now + self.clock;
+        let process = self.processes.get_mut(name).filter(|p| p.ended.is_none() && !p.lost)?;
         let signal = if code.is_none() { Some(9) } else { None };
-        let exit = Exit { code, signal, at: now, started_at: process.started_at, ..Exit::default() };
+        let exit = Exit { code, signal, at, started_at: process.started_at, ..Exit::default() };
         process.ended = Some(exit.clone());
         let program = process.watched.take()?;
         Some(Input::Driver { program, event: DriverEvent::Exited(exit) })
     }
+}
 
-    /// What every simulated machine is.
-    pub fn description(hostname: &str) -> Description {
-        let driver = |name: &str| model::DriverInfo { name: name.into(), healthy: true, notes: Vec::new() };
-        Description {
-            hostname: hostname.into(),
-            platform: model::Platform { os: "linux".into(), arch: "amd64".into() },
-            resources: model::Resources {
-                nano_cpus: 4_000_000_000,
-                memory: 8 << 30,
-                ..model::Resources::default()
-            },
-            drivers: vec![driver("exec"), driver("mock")],
-            ..Description::default()
-        }
+fn name(program: &ProgramRef) -> Name {
+    (Arc::clone(&program.task), Arc::clone(&program.program))
+}
+
+/// What a simulated machine of this name and size says of itself.
+pub fn description(hostname: &str, resources: Resources) -> Description {
+    let driver = |name: &str| model::DriverInfo { name: name.into(), healthy: true, notes: Vec::new() };
+    Description {
+        hostname: hostname.into(),
+        platform: model::Platform { os: "linux".into(), arch: "amd64".into() },
+        resources,
+        drivers: vec![driver("exec"), driver("mock")],
+        ..Description::default()
     }
 }

@@ -1,17 +1,21 @@
-//! Benches of the control plane, run by hand: `sim bench NAME [--json] [--row ROW]`.
+//! The simulator, and benches of the control plane:
 //!
-//! Each row runs five times in a process of its own, so that its memory is its own; what is printed is the median of
-//! the times and the peak of the memory.
+//! - `sim run --seeds N [--seed S] [--hours H] [--short] [--twice]`: random clusters; exit 1 and a minimal script on a broken promise.
+//! - `sim story FILE`: a story and what it shows; exit 1 on a broken promise.
+//! - `sim bench NAME [--json] [--row ROW]`: benches. Each row runs five times in a process of its own, so that its memory is its
+//!   own; what is printed is the median of the times and the peak of the memory.
 
 #![forbid(unsafe_code)]
 
 mod bench;
 mod bench_scheduler;
 mod bench_store;
+mod run;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: sim bench scheduler|store [--json] [--row ROW]";
+const USAGE: &str = "usage: sim run --seeds N [--seed S] [--hours H] [--short] [--twice] | sim story FILE | \
+                     sim bench scheduler|store [--json] [--row ROW]";
 
 /// The allocator that the `quelea` program uses, so that what is measured here holds there.
 #[global_allocator]
@@ -19,14 +23,20 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    let bench = |outcome: Result<(), String>| outcome.map(|()| true);
     let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["bench", "scheduler", options @ ..] => bench::run("scheduler", bench_scheduler::ROWS, options),
-        ["bench", "store", options @ ..] => bench::run("store", bench_store::ROWS, options),
+        ["run", options @ ..] => run::run(options),
+        ["story", file] => run::story(file),
+        ["bench", "scheduler", options @ ..] => {
+            bench(bench::run("scheduler", bench_scheduler::ROWS, options))
+        }
+        ["bench", "store", options @ ..] => bench(bench::run("store", bench_store::ROWS, options)),
         ["bench", name, ..] => Err(format!("there is no bench {name:?}; {USAGE}")),
         _ => Err(USAGE.into()),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
             eprintln!("{problem}");
             ExitCode::from(2)

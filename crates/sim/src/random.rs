@@ -1,6 +1,6 @@
 //! Chance from a seed.
 
-use model::Id;
+use model::{Id, Span};
 
 /// A stream of numbers that a seed determines (SplitMix64, by Steele, Lea and Flood).
 #[derive(Clone, Debug)]
@@ -26,9 +26,29 @@ impl Random {
         self.bits().checked_rem(bound).unwrap_or(0)
     }
 
+    /// A number from `low` to `high`, both included.
+    pub fn range(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high.saturating_sub(low) + 1)
+    }
+
+    /// A span from `low` to `high`.
+    pub fn span(&mut self, low: Span, high: Span) -> Span {
+        Span(low.0 + self.below((high.0 - low.0).max(0) as u64 + 1) as i64)
+    }
+
     /// True once in `n` times.
     pub fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
+    }
+
+    /// True in so many of a million times.
+    pub fn in_million(&mut self, times: u32) -> bool {
+        times > 0 && self.below(1_000_000) < u64::from(times)
+    }
+
+    /// One of these; they must not be none.
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u64) as usize]
     }
 
     /// A fresh id.

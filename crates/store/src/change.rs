@@ -136,8 +136,8 @@ pub enum Change {
         /// The earliest moment at which it shall run.
         start_after: Option<Time>,
     },
-    /// Gives a pending task its node and host ports: it becomes `Assigned`. Refused when the node is gone, or when a
-    /// port is held by another task there.
+    /// Gives a pending task its node and host ports: it becomes `Assigned`. Refused when the node is gone, when a
+    /// port is held by another task there, or when less is left there than the task reserves.
     AssignTask {
         /// The task.
         task: TaskId,

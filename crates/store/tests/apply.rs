@@ -103,6 +103,12 @@ fn refusals_say_why_and_leave_nothing() {
         vec![assign_port(2, 1, 80)],
         &format!("{}: host port 80/tcp of node {} is held by task {}", task(2), node_id(1), task_id(1)),
     );
+    let small = Arc::new(Description { resources: reserve(15, 150), ..Description::default() });
+    refused(
+        vec![Change::DescribeNode { node: node_id(1), description: small }],
+        vec![assign(2, 1)],
+        &format!("{}: node {} has too little left for it", task(2), node_id(1)),
+    );
     refused(none(), vec![assign_port(2, 1, 0)], &format!("{}: host port 0 cannot be held", task(2)));
     refused(
         vec![direct(2, Desired::Shutdown)],

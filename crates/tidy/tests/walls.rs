@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("node", &["model", "store", "scheduler", "control", "agent", "manager", "consensus", "drivers"]),
     ("native-api", &["model", "store", "control", "specs"]),
     ("cli", &["model", "specs", "control", "drivers", "node", "native-api"]),
-    ("sim", &["model", "store", "scheduler", "orchestrator", "manager", "agent"]),
+    ("sim", &["model", "store", "scheduler", "orchestrator", "control", "manager", "agent"]),
     ("tidy", &[]),
 ];
 

@@ -104,8 +104,13 @@ impl Tx<'_> {
         if old.node.is_some_and(|made_for| made_for != node) {
             return Err(wrong(object, "it was made for another node"));
         }
-        let (_, used) = self.tables.node_with_use(node).ok_or(Refused::Missing(ObjectId::Node(node)))?;
+        let (host, used) = self.tables.node_with_use(node).ok_or(Refused::Missing(ObjectId::Node(node)))?;
         check_ports(object, node, used, ports)?;
+        // Whoever chose the node counted on what was in flight; if a change that made room was lost, there is none.
+        let needs = self.tables.revisions.get(&old.revision).map(|entry| &entry.reservation);
+        if needs.is_some_and(|needs| !host.description.resources.fits(used.reserved(), needs)) {
+            return Err(wrong(object, format!("node {node} has too little left for it")));
+        }
         let (at, applied_at) = (self.time, self.time);
         let new = Task {
             node: Some(node),

@@ -64,7 +64,11 @@ pub fn node(n: u32) -> Node {
         role: Role::Worker,
         availability: Availability::Active,
         labels: Labels::new(),
-        description: Arc::new(Description { hostname: format!("host-{n}").into(), ..Description::default() }),
+        description: Arc::new(Description {
+            hostname: format!("host-{n}").into(),
+            resources: reserve(1_000_000_000_000_000, 1 << 50),
+            ..Description::default()
+        }),
         status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
     }
 }

@@ -1,0 +1,193 @@
+//! Once faults stop, what is wanted is reached in bounded time: each slot has exactly one task that is wanted, and it runs on a machine
+//! that is there and complies, or it is said truly why it does not; and nothing runs that nobody wants.
+
+use std::collections::BTreeSet;
+
+use model::{Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState};
+use store::Tables;
+
+use super::{Checker, Quiet};
+
+/// Compares what is wanted with what the machines really do.
+#[derive(Default)]
+pub struct Converged;
+
+impl Checker for Converged {
+    fn promise(&self) -> &'static str {
+        "once faults stop, the desired state is reached in bounded time"
+    }
+
+    fn at_rest(&mut self, quiet: &Quiet<'_>, broken: &mut Vec<String>) {
+        for node in quiet.tables.nodes() {
+            self.check_node(quiet, node, broken);
+        }
+        for service in quiet.tables.services() {
+            self.check_service(quiet, service, broken);
+        }
+        for task in quiet.tables.tasks().filter(|t| quiet.tables.service(t.service).is_none()) {
+            let away = task.node.and_then(|id| quiet.tables.node(id)).is_some_and(|n| is_down(n));
+            if !away {
+                broken.push(format!("task {} of a removed service is still there", task.id));
+            }
+        }
+        check_programs(quiet, broken);
+    }
+}
+
+fn is_down(node: &Node) -> bool {
+    node.status.state == NodeState::Down
+}
+
+impl Converged {
+    fn check_node(&self, quiet: &Quiet<'_>, node: &Node, broken: &mut Vec<String>) {
+        let there = quiet.hosts.get(&node.id).is_some_and(|host| host.on && host.runs_daemon());
+        let (name, state) = (&node.description.hostname, node.status.state);
+        if there != (state == NodeState::Ready) {
+            let what = if there { "there" } else { "gone" };
+            broken.push(format!("{name} is {what}, and its state is {}", state.as_str()));
+        }
+        if let Some(host) = quiet.hosts.get(&node.id)
+            && there
+            && host.description != node.description
+        {
+            broken.push(format!("what {name} says of itself is not known"));
+        }
+    }
+
+    fn check_service(&self, quiet: &Quiet<'_>, service: &Service, broken: &mut Vec<String>) {
+        let tables = quiet.tables;
+        let slots: Vec<Slot> = match service.mode {
+            Mode::Replicated { replicas } => (0..replicas).map(Slot::Number).collect(),
+            _ => tables
+                .nodes()
+                .filter(|n| wants_global(tables, service, n))
+                .map(|n| Slot::Node(n.id))
+                .collect(),
+        };
+        for slot in &slots {
+            if let Some(problem) = slot_problem(quiet, service, *slot) {
+                broken.push(format!("{} slot {slot}: {problem}", service.name));
+            }
+        }
+        let wanted: BTreeSet<Slot> = slots.into_iter().collect();
+        for task in tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
+            if !wanted.contains(&task.slot) && !is_kept_on_pause(tables, task) {
+                broken.push(format!("{} slot {} is filled and not wanted", service.name, task.slot));
+            }
+        }
+    }
+}
+
+fn wants_global(tables: &Tables, service: &Service, node: &Node) -> bool {
+    node.takes_tasks() && complies(tables, service, node)
+}
+
+fn complies(tables: &Tables, service: &Service, node: &Node) -> bool {
+    let revision = tables.revision(service.revision);
+    revision.is_some_and(|r| r.task.placement.constraints.iter().all(|c| c.holds(node)))
+}
+
+fn is_kept_on_pause(tables: &Tables, task: &Task) -> bool {
+    let Slot::Node(id) = task.slot else { return false };
+    tables.node(id).is_some_and(|n| n.availability == model::Availability::Pause && !is_down(n))
+}
+
+/// True for a program that ends by itself: its slot is never at rest for long.
+fn ends_by_itself(tables: &Tables, task: &Task) -> bool {
+    let word = |w: &str| matches!(w, "exit" | "unstartable");
+    tables
+        .revision(task.revision)
+        .is_some_and(|r| r.task.programs.iter().any(|p| p.command.first().is_some_and(|w| word(w))))
+}
+
+fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<String> {
+    let tables = quiet.tables;
+    let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, slot).map(|t| &**t).collect();
+    let filling: Vec<&Task> = tasks.iter().copied().filter(|t| t.fills_slot()).collect();
+    let task = match filling[..] {
+        [] => return empty_problem(&tasks),
+        [task] => task,
+        _ => return Some(format!("{} tasks are wanted", filling.len())),
+    };
+    if let Some(problem) = place_problem(tables, task) {
+        return Some(problem);
+    }
+    if ends_by_itself(tables, task) {
+        return None;
+    }
+    if task.revision != service.revision {
+        return update_problem(tables, service, task);
+    }
+    match task.status.state {
+        TaskState::Running if task.desired == Desired::Running => None,
+        TaskState::New | TaskState::Pending => waiting_problem(tables, task),
+        _ if task.desired == Desired::Ready && task.start_after.is_some_and(|at| at > quiet.now) => None,
+        state => Some(format!("its task is {state}, and {} is wanted", task.desired)),
+    }
+}
+
+fn empty_problem(tasks: &[&Task]) -> Option<String> {
+    match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
+        Some(last) if last.desired == Desired::Complete && last.status.state.is_ended() => None,
+        _ => Some("no task is wanted there".into()),
+    }
+}
+
+fn place_problem(tables: &Tables, task: &Task) -> Option<String> {
+    let id = task.node?;
+    let Some(node) = tables.node(id) else { return Some("its node is no member any more".into()) };
+    if node.loses_tasks() {
+        return Some(format!("its node {} is down or drained", node.description.hostname));
+    }
+    let paused = node.availability == model::Availability::Pause;
+    let revision = tables.revision(task.revision)?;
+    let unfit = revision.task.placement.constraints.iter().find(|c| !c.holds(node));
+    let unfit = unfit.filter(|_| !paused)?;
+    Some(format!("its node {} does not meet {unfit}", node.description.hostname))
+}
+
+/// A task of an older revision may stay only while the update waits for a newer one that does not come to run.
+fn update_problem(tables: &Tables, service: &Service, task: &Task) -> Option<String> {
+    if let Slot::Node(id) = task.slot
+        && tables.node(id).is_some_and(|n| n.availability == model::Availability::Pause)
+    {
+        return None;
+    }
+    let newer = |t: &&std::sync::Arc<Task>| t.revision == service.revision;
+    let stuck = |t: &std::sync::Arc<Task>| {
+        t.status.state < TaskState::Running
+            || t.status.state > TaskState::Running
+            || ends_by_itself(tables, t)
+    };
+    let held_up = tables.tasks_of_service(service.id).filter(newer).any(stuck);
+    if held_up { None } else { Some("it is of an older revision, and nothing holds the update up".into()) }
+}
+
+fn waiting_problem(tables: &Tables, task: &Task) -> Option<String> {
+    let verdicts = scheduler::explain(tables, task);
+    let takes = verdicts.iter().find(|v| v.refusal.is_none());
+    if let Some(verdict) = takes {
+        return Some(format!("its task waits, though node {} would take it", verdict.hostname));
+    }
+    task.unplaced.is_none().then(|| "its task waits, and no reason is given".into())
+}
+
+/// What the machines run is what the cluster believes, both ways.
+fn check_programs(quiet: &Quiet<'_>, broken: &mut Vec<String>) {
+    let tables = quiet.tables;
+    for host in quiet.hosts.values().filter(|h| h.on && tables.node(h.node).is_some()) {
+        let name = &host.description.hostname;
+        for (task, _) in host.running() {
+            let id = task.parse().ok();
+            let known = id.and_then(|id| tables.task(model::TaskId(id)));
+            if known.is_none_or(|t| t.node != Some(host.node) || !t.desired.is_wanted()) {
+                broken.push(format!("task {task} runs on {name}, and nobody wants it"));
+            }
+        }
+        for task in tables.tasks_of_node(host.node).filter(|t| t.status.state == TaskState::Running) {
+            if !host.runs(task.id) && !ends_by_itself(tables, task) {
+                broken.push(format!("task {} does not run on {name}", task.id));
+            }
+        }
+    }
+}

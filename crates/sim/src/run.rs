@@ -1,0 +1,87 @@
+//! `sim run` and `sim story`, as a person sees them.
+
+use std::time::Instant;
+
+use model::Span;
+use sim::workload::{Plan, script};
+use sim::{hunt, story};
+
+/// How often progress is told, in seeds.
+const PROGRESS: u64 = 100;
+
+struct Options {
+    seeds: u64,
+    first: u64,
+    plan: Plan,
+    twice: bool,
+}
+
+/// Runs random clusters. True when every promise was kept.
+pub fn run(words: &[&str]) -> Result<bool, String> {
+    let options = read(words)?;
+    let begin = Instant::now();
+    let (mut hours, mut effects) = (0.0, 0);
+    for (nth, seed) in (options.first..).take(options.seeds as usize).enumerate() {
+        let outcome = hunt::one(seed, options.plan);
+        hours += outcome.age.0 as f64 / 3.6e12;
+        effects += outcome.fingerprint.1;
+        if !outcome.broken.is_empty() {
+            return Ok(report(seed, &options, &outcome));
+        }
+        if options.twice && hunt::one(seed, options.plan).fingerprint != outcome.fingerprint {
+            println!("seed {seed} does not do the same twice");
+            return Ok(false);
+        }
+        let done = nth as u64 + 1;
+        if done.is_multiple_of(PROGRESS) || done == options.seeds {
+            let seconds = begin.elapsed().as_secs_f64();
+            println!(
+                "{done} seeds, up to {seed}; {hours:.1} simulated hours in {seconds:.1} s: {:.3} s an hour, {effects} effects",
+                seconds / hours
+            );
+        }
+    }
+    Ok(true)
+}
+
+fn report(seed: u64, options: &Options, outcome: &story::Outcome) -> bool {
+    println!("seed {seed} breaks a promise:");
+    for broken in outcome.broken.iter().take(10) {
+        println!("  {broken}");
+    }
+    let short = hunt::shorten(&script(seed, options.plan), hunt::TRIES);
+    println!("\nthe shortest script found that breaks the same promise:\n\n{}", hunt::text(&short));
+    for broken in story::run(&short, story::Telling::Random).broken.iter().take(10) {
+        println!("# {broken}");
+    }
+    false
+}
+
+fn read(words: &[&str]) -> Result<Options, String> {
+    let mut options = Options { seeds: 100, first: 1, plan: Plan::HOUR, twice: false };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        let number = |text: &str| text.parse::<f64>().map_err(|_| format!("{text:?} is not a number"));
+        match *word {
+            "--seeds" => options.seeds = number(value()?)? as u64,
+            "--seed" => options.first = value()?.parse().map_err(|_| "--seed is a number".to_string())?,
+            "--hours" => {
+                options.plan.length = Span((number(value()?)? * 3.6e12) as i64);
+            }
+            "--short" => options.plan = Plan::SHORT,
+            "--full" => options.plan.full = true,
+            "--twice" => options.twice = true,
+            other => return Err(format!("{other:?} is not an option of run")),
+        }
+    }
+    Ok(options)
+}
+
+/// Tells a story. True when every promise was kept.
+pub fn story(file: &str) -> Result<bool, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
+    let outcome = story::tell(&text).map_err(|e| format!("{file}: {e}"))?;
+    print!("{}", outcome.text);
+    Ok(outcome.broken.is_empty())
+}

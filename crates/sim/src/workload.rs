@@ -1,0 +1,324 @@
+//! Random clusters: a script from a seed. People make, change and remove services and nodes; fate breaks machines, managers, disks and the net; at the
+//! end every fault ends and everything must come to be as wanted.
+
+use model::Span;
+
+use crate::random::Random;
+use crate::script::{Command, Net, Place, Settings, Size};
+
+/// How a random cluster is made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// How much time passes before everything must settle.
+    pub length: Span,
+    /// Most machines.
+    pub nodes: u32,
+    /// Most services at a time.
+    pub services: usize,
+    /// True for exactly so many machines, three managers and as many services at the start: for measuring.
+    pub full: bool,
+}
+
+impl Plan {
+    /// A simulated hour of up to 20 machines and 10 services.
+    pub const HOUR: Self = Self { length: Span::from_secs(3600), nodes: 20, services: 10, full: false };
+    /// Five minutes of up to 8 machines and 6 services: many small clusters find more than few large ones.
+    pub const SHORT: Self = Self { length: Span::from_secs(300), nodes: 8, services: 6, full: false };
+}
+
+/// Everything is as wanted within this time once faults have stopped: the longest back-off, the time until a node is taken for gone, a slow
+/// update, and the patience for tasks that do not end.
+pub const SETTLES_WITHIN: Span = Span::from_secs(400);
+
+struct Author {
+    random: Random,
+    nodes: Vec<u32>,
+    managers: u32,
+    /// Names of services, and whether they are global.
+    services: Vec<(String, bool)>,
+    made: u32,
+    version: u32,
+    script: Vec<Command>,
+}
+
+/// The script of this seed.
+pub fn script(seed: u64, plan: Plan) -> Vec<Command> {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let managers = if plan.full { 3 } else { *random.pick(&[1, 3, 3, 3, 5]) };
+    let count = if plan.full { plan.nodes } else { random.range(1, u64::from(plan.nodes)) as u32 };
+    let mut author = Author {
+        random,
+        nodes: (1..=count).collect(),
+        managers,
+        services: Vec::new(),
+        made: 0,
+        version: 1,
+        script: vec![Command::Seed(seed), Command::Managers(managers)],
+    };
+    author.begin(count);
+    let first = if plan.full { plan.services } else { author.random.range(1, 3) as usize };
+    for _ in 0..first {
+        author.service();
+    }
+    let mut left = plan.length;
+    while left > Span::ZERO {
+        let pause = author.pause().min(left);
+        author.script.push(Command::Run(pause));
+        left = Span(left.0 - pause.0);
+        author.event(plan);
+    }
+    author.script.extend([Command::Calm, Command::Converge(SETTLES_WITHIN)]);
+    author.script
+}
+
+impl Author {
+    fn begin(&mut self, count: u32) {
+        let zones = ["a", "b", "c"].map(String::from).to_vec();
+        let size = Size { cpus: 4_000_000_000, memory: 8 << 30 };
+        self.script.push(Command::Nodes { count, size, label: Some(("zone".into(), zones)) });
+        if self.random.once_in(3) {
+            let orphan = ["40s", "2m", "10m"];
+            let settings = vec![
+                ("history".into(), self.random.below(4).to_string()),
+                ("orphan-after".into(), (*self.random.pick(&orphan)).into()),
+            ];
+            self.script.push(Command::Cluster(settings));
+        }
+    }
+
+    /// Mostly things happen one after the other; now and then all at once, or long apart.
+    fn pause(&mut self) -> Span {
+        let (low, high) = match self.random.below(10) {
+            0..=2 => (1, 300),
+            3..=5 => (300, 5_000),
+            6..=8 => (5_000, 60_000),
+            _ => (60_000, 240_000),
+        };
+        Span::from_millis(self.random.range(low, high) as i64)
+    }
+
+    fn event(&mut self, plan: Plan) {
+        match self.random.below(100) {
+            0..=7 if self.services.len() < plan.services => self.service(),
+            0..=17 => self.scale(),
+            18..=27 => self.update(),
+            28..=30 => self.remove(),
+            31..=40 => self.end_program(),
+            41..=50 => self.node_wish(),
+            51..=53 => self.grow(),
+            54..=55 => self.remove_node(),
+            56..=69 => self.machine_fault(),
+            70..=79 => self.manager_fault(),
+            80..=87 => self.cut(),
+            88..=93 => self.net(),
+            _ => self.disk(),
+        }
+    }
+
+    fn node(&mut self) -> Option<u32> {
+        if self.nodes.is_empty() { None } else { Some(*self.random.pick(&self.nodes)) }
+    }
+
+    fn back(&mut self) -> Option<Span> {
+        let seconds = [0, 1, 4, 12, 20, 40, 90, 200];
+        Some(Span::from_secs(*self.random.pick(&seconds)))
+    }
+
+    fn service(&mut self) {
+        self.made += 1;
+        let name = format!("s{}", self.made);
+        let global = self.random.once_in(5);
+        let mut settings: Settings = Vec::new();
+        let mut set = |key: &str, value: String| settings.push((key.into(), value));
+        let random = &mut self.random;
+        if global {
+            set("global", String::new())
+        } else {
+            set("replicas", random.below(9).to_string())
+        }
+        if random.once_in(2) {
+            set("cpu", (*random.pick(&["0.1", "0.5", "1", "2.5"])).into());
+        }
+        if random.once_in(3) {
+            set("mem", (*random.pick(&["128m", "1g", "3g"])).into());
+        }
+        if random.once_in(5) {
+            set("port", (*random.pick(&["0", "80", "443", "8080"])).into());
+        }
+        if random.once_in(5) {
+            let zone = *random.pick(&["a", "b", "c"]);
+            let operator = *random.pick(&["==", "!="]);
+            set("constraint", format!("node.labels.zone{operator}{zone}"));
+        }
+        if random.once_in(6) {
+            set("max-per-node", random.range(1, 2).to_string());
+        }
+        match random.below(12) {
+            0 => set("does", "exit,1,20s".into()),
+            1 => set("does", "exit,0,45s".into()),
+            2 => set("does", "stubborn".into()),
+            3 => set("does", "unstartable".into()),
+            _ => {}
+        }
+        match random.below(6) {
+            0 => set("condition", "on-failure".into()),
+            1 => set("condition", "none".into()),
+            2 => set("attempts", random.range(1, 3).to_string()),
+            _ => {}
+        }
+        set("delay", (*random.pick(&["0s", "100ms", "1s", "5s"])).into());
+        set("parallelism", random.below(4).to_string());
+        if random.once_in(4) {
+            set("update-delay", "3s".into());
+        }
+        if random.once_in(6) {
+            set("priority", random.range(1, 100).to_string());
+        }
+        self.script.push(Command::Service { name: name.clone(), settings });
+        self.services.push((name, global));
+    }
+
+    fn scale(&mut self) {
+        let replicated: Vec<String> =
+            self.services.iter().filter(|(_, global)| !global).map(|(name, _)| name.clone()).collect();
+        if replicated.is_empty() {
+            return;
+        }
+        let name = self.random.pick(&replicated).clone();
+        self.script.push(Command::Scale { name, replicas: self.random.below(12) as u32 });
+    }
+
+    fn update(&mut self) {
+        if self.services.is_empty() {
+            return;
+        }
+        let (name, _) = self.random.pick(&self.services).clone();
+        self.version += 1;
+        let random = &mut self.random;
+        let mut settings = vec![("version".to_string(), (self.version % 4).to_string())];
+        match random.below(6) {
+            0 => settings.push(("cpu".into(), (*random.pick(&["0.2", "1.5"])).into())),
+            1 => settings.push(("does".into(), (*random.pick(&["run", "exit,1,15s", "run"])).into())),
+            _ => {}
+        }
+        self.script.push(Command::Update { name, settings });
+    }
+
+    fn remove(&mut self) {
+        if self.services.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.services.len() as u64) as usize;
+        let (name, _) = self.services.remove(at);
+        self.script.push(Command::Remove(name));
+    }
+
+    fn end_program(&mut self) {
+        if self.services.is_empty() {
+            return;
+        }
+        let (service, _) = self.random.pick(&self.services).clone();
+        let slot = self.random.range(1, 6) as u32;
+        let code = *self.random.pick(&[0, 0, 1, 3]);
+        self.script.push(Command::End { service, slot, code });
+    }
+
+    fn node_wish(&mut self) {
+        let Some(node) = self.node() else { return };
+        let command = match self.random.below(8) {
+            0 | 1 => Command::Availability { node, word: "drain" },
+            2 => Command::Availability { node, word: "pause" },
+            3 | 4 => Command::Availability { node, word: "active" },
+            5 => {
+                let cpus = *self.random.pick(&[1_000_000_000, 2_000_000_000, 8_000_000_000]);
+                Command::Resources { node, size: Size { cpus, memory: 8 << 30 } }
+            }
+            _ => {
+                let value = (*self.random.pick(&["a", "b", "c"])).into();
+                Command::Label { node, key: "zone".into(), value }
+            }
+        };
+        self.script.push(command);
+    }
+
+    fn grow(&mut self) {
+        let highest = self.script.iter().rev().find_map(|c| match c {
+            Command::Nodes { count, .. } => Some(*count),
+            _ => None,
+        });
+        let count = highest.unwrap_or(0) + 1;
+        let zones = ["a", "b", "c"].map(String::from).to_vec();
+        let label = Some(("zone".into(), zones));
+        // All that were there before are named again, so that a shortened script stays whole; those that were removed stay gone.
+        self.script.push(Command::Nodes { count, size: Size::default(), label });
+        self.nodes.push(count);
+    }
+
+    fn remove_node(&mut self) {
+        if self.nodes.len() < 2 {
+            return;
+        }
+        let at = self.random.below(self.nodes.len() as u64) as usize;
+        let node = self.nodes.remove(at);
+        self.script.push(Command::RemoveNode(node));
+    }
+
+    fn machine_fault(&mut self) {
+        let Some(node) = self.node() else { return };
+        let command = match self.random.below(10) {
+            0 | 1 => Command::Crash { place: Place::Node(node), back: self.back() },
+            2 if self.nodes.len() > 2 => Command::Crash { place: Place::Node(node), back: None },
+            2 | 3 => Command::Boot(Place::Node(node)),
+            4 => {
+                let seconds = *self.random.pick(&[-7200, -5, 2, 600, 7200]);
+                Command::Clock { node, by: Span::from_secs(seconds) }
+            }
+            _ => Command::KillAgent { node, back: self.back() },
+        };
+        self.script.push(command);
+    }
+
+    fn manager_fault(&mut self) {
+        let place = Place::Manager(self.random.range(1, u64::from(self.managers)) as u32);
+        let command = match self.random.below(3) {
+            0 => Command::Depose,
+            _ => Command::Crash { place, back: self.back() },
+        };
+        self.script.push(command);
+    }
+
+    fn cut(&mut self) {
+        let manager = Place::Manager(self.random.range(1, u64::from(self.managers)) as u32);
+        let command = match (self.random.below(4), self.node()) {
+            (0, _) => Command::Heal,
+            (1 | 2, Some(node)) => Command::Cut(Place::Node(node), manager),
+            _ => {
+                let other = Place::Manager(self.random.range(1, u64::from(self.managers)) as u32);
+                if other == manager { Command::Heal } else { Command::Cut(manager, other) }
+            }
+        };
+        self.script.push(command);
+    }
+
+    fn net(&mut self) {
+        let ms = Span::from_millis;
+        let net = match self.random.below(4) {
+            0 => Net::default(),
+            1 => Net { delay: (ms(1), ms(200)), ..Net::default() },
+            2 => Net { loss: 10_000, ..Net::default() },
+            _ => Net { delay: (ms(5), ms(50)), loss: 2_000, lost: 20_000 },
+        };
+        self.script.push(Command::Net(net));
+    }
+
+    fn disk(&mut self) {
+        let Some(node) = self.node() else { return };
+        let broken = !self.random.once_in(3);
+        let command = if self.random.once_in(2) {
+            Command::Disk { node, fails: broken }
+        } else {
+            Command::Drivers { node, fail: broken }
+        };
+        self.script.push(command);
+    }
+}
