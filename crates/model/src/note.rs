@@ -82,6 +82,8 @@ words! {
         Unplaced = "unplaced",
         /// A node stayed away too long.
         Orphaned = "orphaned",
+        /// A task was better off on another node.
+        Rebalance = "rebalance",
     }
 }
 
