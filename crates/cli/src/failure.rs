@@ -28,6 +28,9 @@ pub enum Failure {
     /// Ctrl-C.
     #[error("{0}")]
     Interrupted(String),
+    /// Something would change: what was asked was told. Only commands that ask what would happen end so.
+    #[error("there are changes")]
+    Changes,
     /// Whoever read our output has enough.
     #[error("the output is closed")]
     Pipe,
@@ -39,7 +42,7 @@ impl Failure {
     pub fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Pipe => 0,
-            Self::Refused(_) | Self::Api { .. } => 1,
+            Self::Refused(_) | Self::Api { .. } | Self::Changes => 1,
             Self::Usage(_) => 2,
             Self::TimedOut(_) => 4,
             Self::Interrupted(_) => 130,

@@ -252,10 +252,8 @@ fn a_new_service_is_spread_and_what_finds_no_node_says_why() {
     );
     assert_eq!(
         unplaceable(&forecast),
-        [
-            "big.4 2: no suitable node (insufficient memory on 2 nodes: 4.0 GiB wanted, at most 3.0 GiB free)"
-                .replace(".0 GiB", " GiB")
-        ]
+        ["big.4 2: no suitable node (insufficient memory on 2 nodes: 4.0 GiB wanted, at most 3.0 GiB free)"
+            .replace(".0 GiB", " GiB")]
     );
     let service = &forecast.services[0];
     assert!(service.before.is_none() && service.after.is_some());

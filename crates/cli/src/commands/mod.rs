@@ -7,9 +7,12 @@ mod events;
 mod logs;
 mod node;
 mod options;
+mod plan;
+mod rebalance;
 mod service;
 mod service_spec;
 mod service_update;
+mod simulate;
 mod stack;
 mod tasks;
 mod version;
@@ -66,6 +69,14 @@ enum Command {
     Events(events::Events),
     /// Explain a task, a service or a node.
     Why(why::Why),
+    /// Show what a change would do, without changing anything.
+    #[command(subcommand)]
+    Plan(plan::Command),
+    /// Show what would happen if nodes failed, were drained, left or were added.
+    #[command(subcommand)]
+    Simulate(simulate::Command),
+    /// Even out the cluster with few moves.
+    Rebalance(rebalance::Rebalance),
     /// Print completions for a shell.
     Completion(completion::Completion),
     /// Print the version of this program.
@@ -104,8 +115,13 @@ pub fn main() -> ExitCode {
                 Err(failure) => return ended(Err(failure), &mut screen),
             };
             let mut cx = Cx { client, screen };
+            let asks = match &command {
+                Command::Plan(_) | Command::Simulate(_) => true,
+                Command::Rebalance(rebalance) => rebalance.plan,
+                _ => false,
+            };
             let done = block_on(run(command, &mut cx));
-            ended(done, &mut cx.screen)
+            if asks { asked(done, &mut cx.screen) } else { ended(done, &mut cx.screen) }
         }
     }
 }
@@ -117,6 +133,9 @@ async fn run(command: Command, cx: &mut Cx) -> Result<(), Failure> {
         Command::Node(command) => command.run(cx).await,
         Command::Events(events) => events.run(cx).await,
         Command::Why(why) => why.run(cx).await,
+        Command::Plan(command) => command.run(cx).await,
+        Command::Simulate(command) => command.run(cx).await,
+        Command::Rebalance(rebalance) => rebalance.run(cx).await,
         Command::Dev(_)
         | Command::Daemon(_)
         | Command::Keep(_)
@@ -149,6 +168,20 @@ fn ended(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
     }
 }
 
+/// How a command ends that asks what would happen: 0 nothing, 1 something, and 255 when it cannot be told, so that no script takes
+/// one for the other.
+fn asked(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
+    let changes = matches!(done, Err(Failure::Changes));
+    let told = matches!(done, Ok(()) | Err(Failure::Changes | Failure::Pipe | Failure::Interrupted(_)));
+    let done = if changes { Ok(()) } else { done };
+    let code = ended(done, screen);
+    match (told, changes) {
+        (false, _) => ExitCode::from(255),
+        (true, true) => ExitCode::from(1),
+        (true, false) => code,
+    }
+}
+
 #[cfg(test)]
 pub use service::tests::service as service_for_tests;
 
@@ -176,6 +209,14 @@ mod tests {
             "quelea service scale web=-1",
             "quelea node update --availability gone n1",
             "quelea stack deploy web",
+            "quelea plan service scale web",
+            "quelea plan service update web --detach",
+            "quelea simulate add 0 --like n1",
+            "quelea simulate down",
+            "quelea rebalance",
+            "quelea rebalance --plan --apply",
+            "quelea rebalance --plan --threshold 1",
+            "quelea rebalance --plan --detach",
         ] {
             let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");

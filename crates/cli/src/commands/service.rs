@@ -38,7 +38,7 @@ pub enum Command {
     /// Change how many tasks replicated services have.
     Scale(Scale),
     /// Change a service.
-    Update(Box<Update>),
+    Update(Box<UpdateAndWait>),
     /// Remove services and end their tasks.
     #[command(visible_alias = "remove")]
     Rm(Rm),
@@ -92,6 +92,14 @@ pub struct Scale {
 }
 
 #[derive(Debug, Args)]
+pub struct UpdateAndWait {
+    #[command(flatten)]
+    flags: Update,
+    #[command(flatten)]
+    wait: WaitFlags,
+}
+
+#[derive(Debug, Args)]
 pub struct Rm {
     /// The services: names, ids or beginnings of ids.
     #[arg(required = true, value_name = "SERVICE")]
@@ -100,7 +108,8 @@ pub struct Rm {
     wait: WaitFlags,
 }
 
-fn scaled(text: &str) -> Result<(String, u32), String> {
+/// `SERVICE=N`.
+pub fn scaled(text: &str) -> Result<(String, u32), String> {
     let (name, n) = text.split_once('=').ok_or("write SERVICE=N")?;
     if name.is_empty() {
         return Err("write SERVICE=N".into());
@@ -140,7 +149,7 @@ pub fn variable(name: &str) -> Option<String> {
 }
 
 /// Four characters that make a name unique enough.
-fn suffix() -> String {
+pub fn suffix() -> String {
     let mut bytes = [0u8; 4];
     // Without chance the name is fixed, and a second one of it is refused: nothing worse.
     let _ = getrandom::fill(&mut bytes);
@@ -414,8 +423,8 @@ impl Scale {
     }
 }
 
-async fn run_update(update: Update, cx: &mut Cx) -> Result<(), Failure> {
-    let wait = update.wait.clone();
+async fn run_update(update: UpdateAndWait, cx: &mut Cx) -> Result<(), Failure> {
+    let UpdateAndWait { flags: update, wait } = update;
     let name = update.service.clone();
     let before = cx.client.get::<Service>(Route::new(&["services", &name])).await?.value;
     let id = before.id.clone();

@@ -9,5 +9,6 @@ mod heal;
 mod hello;
 mod input;
 mod place;
+mod plan;
 mod scale;
 mod support;

@@ -84,7 +84,9 @@ impl<'a> Comparison<'a> {
             (None, None) => return None,
             (None, Some(_)) => Fate::Created,
             (Some(_), None) => Fate::Removed,
-            (Some(old), Some(new)) if waits(old) && waits(new) && old.revision == new.revision => return None,
+            (Some(old), Some(new)) if waits(old) && waits(new) && old.revision == new.revision => {
+                return None;
+            }
             (Some(old), Some(new)) if old.id == new.id && waits(old) => Fate::Placed,
             (Some(old), Some(new)) if old.id == new.id => return None,
             (Some(old), Some(new)) if old.revision != new.revision => Fate::Replaced,
@@ -118,12 +120,9 @@ impl<'a> Comparison<'a> {
     fn reason(&self, fate: Fate, old: Option<&Task>, new: Option<&Task>) -> Arc<str> {
         let number = |tables: &Tables, task: &Task| tables.revision(task.revision).map_or(0, |r| r.number);
         match (fate, old, new) {
-            (Fate::Replaced, Some(old), Some(new)) if old.revision != new.revision => format!(
-                "revision {} -> {}",
-                number(self.before, old),
-                number(self.after, new)
-            )
-            .into(),
+            (Fate::Replaced, Some(old), Some(new)) if old.revision != new.revision => {
+                format!("revision {} -> {}", number(self.before, old), number(self.after, new)).into()
+            }
             (Fate::Removed, Some(old), _) => match (self.after.service(old.service), old.slot) {
                 (None, _) => "the service is removed".into(),
                 (Some(service), Slot::Number(n)) => match service.mode {
