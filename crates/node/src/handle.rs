@@ -7,7 +7,7 @@ use control::whatif::Wish;
 use control::{BoxFuture, Cluster, Info, LogError, LogQuery, LogStream, ProposeError, RequestError};
 use manager::whatif::{self, NoForecast};
 use model::{Forecast, Id, Index, Rebalance, TaskId, Time, Verdict};
-use store::{ChangeSet, Event, EventId, Gone, Tables};
+use store::{ChangeSet, EventId, Gone, KeptEvent, Tables};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::clock;
@@ -74,7 +74,7 @@ impl Cluster for Handle {
         Box::pin(self.published.beyond(after))
     }
 
-    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<Event>, Gone> {
+    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<KeptEvent>, Gone> {
         self.published.events_after(id, limit)
     }
 
