@@ -92,7 +92,8 @@ pub async fn ask(cluster: &dyn Cluster, question: Question) -> Result<Answer, Re
     if question.change(&tables, me, &mut || cluster.new_id())?.is_none() {
         return Ok(Answer { forecast: Forecast::nothing(tables.index()), kept });
     }
-    let wish: Wish = Box::new(move |tables, new_id| question.change(tables, me, new_id));
+    let wish: Wish =
+        Box::new(move |tables: &Tables, new_id: &mut dyn FnMut() -> Id| question.change(tables, me, new_id));
     Ok(Answer { forecast: cluster.forecast(wish).await?, kept })
 }
 

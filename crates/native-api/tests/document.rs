@@ -333,7 +333,13 @@ fn full_forecast(tables: &store::Tables) -> model::Forecast {
 
 /// The questions, each with an answer that has everything; and that none of them writes.
 async fn plans(api: &mut Checked<'_>) {
-    let cluster = &api.world.cluster;
+    let world = api.world;
+    let cluster = &world.cluster;
+    // All at once, so that slots which don't run keep none from being moved.
+    let mut all_at_once = world.get("/v1/services/web").await.json()["spec"].clone();
+    all_at_once["update"]["parallelism"] = 0.into();
+    let body = json!({ "spec": all_at_once });
+    api.send("PUT", "/v1/services/{service}", "/v1/services/web", Some(body)).await;
     let tables = cluster.snapshot();
     let forecast = full_forecast(&tables);
     let moved = &forecast.tasks[0];

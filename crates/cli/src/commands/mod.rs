@@ -172,7 +172,10 @@ fn ended(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
 /// one for the other.
 fn asked(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
     let changes = matches!(done, Err(Failure::Changes));
-    let told = matches!(done, Ok(()) | Err(Failure::Changes | Failure::Pipe | Failure::Interrupted(_)));
+    let told = match &done {
+        Ok(()) | Err(Failure::Changes | Failure::Usage(_) | Failure::Pipe | Failure::Interrupted(_)) => true,
+        Err(Failure::Refused(_) | Failure::Api { .. } | Failure::TimedOut(_)) => false,
+    };
     let done = if changes { Ok(()) } else { done };
     let code = ended(done, screen);
     match (told, changes) {

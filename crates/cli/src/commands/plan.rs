@@ -121,7 +121,8 @@ impl Command {
 
 impl ServiceCommand {
     async fn ask(self, cx: &Cx) -> Result<(Answer, ShowFlags), Failure> {
-        let service = |name: &str, more: &[&str]| Route::new(&[&["plan", "services", name], more].concat());
+        let service =
+            |name: &str, more: &[&str]| Route::new(&[&["plan", "services", name][..], more].concat());
         Ok(match self {
             Self::Create(create) => {
                 let Create { flags, show } = *create;
@@ -201,7 +202,8 @@ fn show_service(screen: &mut Screen, service: &ServicePlan) -> Result<(), Failur
     let tasks = counts(&service.tasks);
     let what = match service.action {
         PlanAction::Changed if !service.revised && tasks.is_empty() => {
-            format!("updated in place, {} stay", tasks_text(service.tasks.kept))
+            let stay = if service.tasks.kept == 1 { "stays" } else { "stay" };
+            format!("updated in place, {} {stay}", tasks_text(service.tasks.kept))
         }
         _ if tasks.is_empty() => "no tasks".into(),
         _ => tasks,

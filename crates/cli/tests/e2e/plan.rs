@@ -93,7 +93,7 @@ fn an_unchanged_stack_has_nothing_to_do_and_a_label_is_no_reason_to_replace() {
 
     std::fs::write(&file, text("back")).expect("a file");
     let out = changes(ask(&daemon, &plan));
-    assert!(out.contains("~ service shop_web: updated in place, 1 task stay"), "{out}");
+    assert!(out.contains("~ service shop_web: updated in place, 1 task stays"), "{out}");
     assert!(out.contains("~ labels.tier  front -> back"), "{out}");
 
     std::fs::write(&file, format!("services:\n  db:\n    command: sleep {mark}\n")).expect("a file");

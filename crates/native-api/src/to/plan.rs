@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use control::services::spec_with;
 use control::whatif::Answer;
-use model::{Place, ServiceState, StackForecast};
+use model::{Place, ServiceId, ServiceState, StackForecast};
 use serde_json::Value;
 
 use super::node::amounts;
@@ -22,6 +22,7 @@ use crate::types::{
 /// The answer to a question.
 pub(crate) fn plan(answer: &Answer, warnings: Vec<String>) -> Plan {
     let forecast = &answer.forecast;
+    let names: BTreeMap<ServiceId, &str> = forecast.services.iter().map(|s| (s.id, &*s.name)).collect();
     let stack = |s: &StackForecast| StackPlan { name: s.name.to_string(), action: action(s.before, s.after) };
     Plan {
         index: forecast.index,
@@ -29,7 +30,7 @@ pub(crate) fn plan(answer: &Answer, warnings: Vec<String>) -> Plan {
         complete: forecast.complete,
         stacks: forecast.stacks.iter().map(stack).collect(),
         services: forecast.services.iter().map(service).collect(),
-        tasks: forecast.tasks.iter().map(task).collect(),
+        tasks: forecast.tasks.iter().map(|t| task(t, &names)).collect(),
         unplaceable: forecast
             .unplaceable
             .iter()
@@ -143,12 +144,11 @@ fn flatten(at: &str, value: &Value, into: &mut BTreeMap<String, String>) {
     }
 }
 
-fn task(task: &model::TaskForecast) -> TaskPlan {
+fn task(task: &model::TaskForecast, names: &BTreeMap<ServiceId, &str>) -> TaskPlan {
     let host = |place: &Option<Place>| place.as_ref().map(|p| p.hostname.to_string());
-    let service = task.name.split(['.', '@']).next().unwrap_or_default();
     TaskPlan {
         name: task.name.to_string(),
-        service: service.to_owned(),
+        service: names.get(&task.service).copied().unwrap_or_default().to_owned(),
         fate: task.fate.as_str().into(),
         task: task.task.map(|id| id.to_string()),
         from: host(&task.from),
