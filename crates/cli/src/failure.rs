@@ -31,6 +31,9 @@ pub enum Failure {
     /// Ctrl-C. Nothing is said when the text is empty.
     #[error("{0}")]
     Interrupted(String),
+    /// Something would change: what was asked was told. Only commands that ask what would happen end so.
+    #[error("there are changes")]
+    Changes,
     /// Whoever read our output has enough.
     #[error("the output is closed")]
     Pipe,
@@ -42,7 +45,7 @@ impl Failure {
     pub fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Pipe => 0,
-            Self::Refused(_) | Self::Api { .. } => 1,
+            Self::Refused(_) | Self::Api { .. } | Self::Changes => 1,
             Self::Usage(_) => 2,
             Self::RolledBack(_) => 3,
             Self::TimedOut(_) => 4,

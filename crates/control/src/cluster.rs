@@ -4,8 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::{Id, Index, NodeId, ServiceId, TaskId, Time, Verdict};
+use model::{Forecast, Id, Index, NodeId, Rebalance, ServiceId, TaskId, Time, Verdict};
 use store::{ChangeSet, EventId, Gone, KeptEvent, Refused, Tables};
+
+use crate::RequestError;
+use crate::whatif::Wish;
 
 /// A future that a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -36,6 +39,19 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// What each node says to a task now; empty when there is no such task.
     fn verdicts(&self, task: TaskId) -> Vec<Verdict>;
+
+    /// What a wish would come to, worked out on a copy of the newest state, away from whoever serves and decides.
+    ///
+    /// # Errors
+    /// What the wish answers, or that it cannot be worked out now.
+    fn forecast(&self, wish: Wish) -> BoxFuture<'_, Result<Forecast, RequestError>>;
+
+    /// The moves that would even out the cluster, worked out likewise. A move is made from a node with at least `threshold`
+    /// more tasks.
+    ///
+    /// # Errors
+    /// It cannot be worked out now.
+    fn rebalance(&self, threshold: u32) -> BoxFuture<'_, Result<Rebalance, RequestError>>;
 
     /// Opens a stream of log lines.
     fn logs(&self, query: LogQuery) -> BoxFuture<'_, Result<Box<dyn LogStream>, LogError>>;

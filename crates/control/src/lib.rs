@@ -18,6 +18,7 @@ mod status;
 pub mod tasks;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod whatif;
 pub mod why;
 
 pub use canonical::same_task;

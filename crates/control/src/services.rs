@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::{
     Id, Index, Invalid, JobId, Mode, NamespaceId, Revision, RevisionId, Service, ServiceId, ServiceSpec,
-    Version, check_service_spec, limits,
+    TaskSpec, Version, check_service_spec, limits,
 };
 use store::{Change, ChangeSet, ObjectId, Tables};
 
@@ -52,18 +52,25 @@ pub fn find<'t>(tables: &'t Tables, reference: &str) -> Result<&'t Arc<Service>,
 /// The spec cannot be accepted, or its name is taken.
 pub async fn create(cluster: &dyn Cluster, spec: ServiceSpec) -> Result<Written, RequestError> {
     check_service_spec(&spec)?;
-    let settled = settle(cluster, |tables| {
-        if let Some(holder) = tables.service_by_name(NamespaceId::DEFAULT, &spec.name) {
-            return Err(name_taken(holder));
-        }
-        let mut set = ChangeSet::default();
-        let id = ServiceId(cluster.new_id());
-        create_changes(&mut set, id, RevisionId(cluster.new_id()), None, &spec);
-        Ok(Step::Write(set, id))
-    })
-    .await?;
+    let settled = settle(cluster, |tables| create_step(tables, &spec, &mut || cluster.new_id())).await?;
     let (id, name) = (settled.value.0, Arc::clone(&spec.name));
     Ok(Written { id, name, version: settled.index, index: settled.index, changed: true })
+}
+
+/// What making a service comes to.
+pub(crate) fn create_step(
+    tables: &Tables,
+    spec: &ServiceSpec,
+    new_id: &mut dyn FnMut() -> Id,
+) -> Result<Step<ServiceId>, RequestError> {
+    check_service_spec(spec)?;
+    if let Some(holder) = tables.service_by_name(NamespaceId::DEFAULT, &spec.name) {
+        return Err(name_taken(holder));
+    }
+    let mut set = ChangeSet::default();
+    let id = ServiceId(new_id());
+    create_changes(&mut set, id, RevisionId(new_id()), None, spec);
+    Ok(Step::Write(set, id))
 }
 
 fn name_taken(holder: &Service) -> RequestError {
@@ -124,20 +131,28 @@ pub async fn update(
     version: Option<Version>,
     spec: ServiceSpec,
 ) -> Result<Written, RequestError> {
-    check_service_spec(&spec)?;
-    let settled = settle(cluster, |tables| {
-        let old = find(tables, reference)?;
-        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
-        if spec.name != old.name {
-            let problem = format!("{:?} is not {:?}, and a service keeps its name", spec.name, old.name);
-            return Err(RequestError::invalid("name", problem));
-        }
-        let mut set = ChangeSet::default();
-        let change = update_changes(&mut set, tables, old, &spec, &mut || cluster.new_id())?;
-        Ok(step(set, change, old))
-    })
-    .await?;
-    Ok(written(settled))
+    let plan = |tables: &Tables| update_step(tables, reference, version, &spec, &mut || cluster.new_id());
+    Ok(written(settle(cluster, plan).await?))
+}
+
+/// What changing a service comes to.
+pub(crate) fn update_step(
+    tables: &Tables,
+    reference: &str,
+    version: Option<Version>,
+    spec: &ServiceSpec,
+    new_id: &mut dyn FnMut() -> Id,
+) -> Result<Step<Arc<Service>>, RequestError> {
+    check_service_spec(spec)?;
+    let old = find(tables, reference)?;
+    check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+    if spec.name != old.name {
+        let problem = format!("{:?} is not {:?}, and a service keeps its name", spec.name, old.name);
+        return Err(RequestError::invalid("name", problem));
+    }
+    let mut set = ChangeSet::default();
+    let change = update_changes(&mut set, tables, old, spec, new_id)?;
+    Ok(step(set, change, old))
 }
 
 fn step(set: ChangeSet, change: SpecChange, old: &Arc<Service>) -> Step<Arc<Service>> {
@@ -252,30 +267,36 @@ pub async fn scale(
     version: Option<Version>,
     replicas: u32,
 ) -> Result<Written, RequestError> {
+    Ok(written(settle(cluster, |tables| scale_step(tables, reference, version, replicas)).await?))
+}
+
+/// What scaling a service comes to.
+pub(crate) fn scale_step(
+    tables: &Tables,
+    reference: &str,
+    version: Option<Version>,
+    replicas: u32,
+) -> Result<Step<Arc<Service>>, RequestError> {
     if u64::from(replicas) > limits::REPLICAS {
         let problem = format!("{replicas} is more than the {} that one service may have", limits::REPLICAS);
         return Err(Invalid::new("replicas", problem).into());
     }
-    let settled = settle(cluster, |tables| {
-        let old = find(tables, reference)?;
-        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
-        let Mode::Replicated { replicas: before } = old.mode else {
-            let problem =
-                format!("{} is {}: only a replicated service can be scaled", old.name, old.mode.as_str());
-            return Err(RequestError::invalid("replicas", problem));
-        };
-        if before == replicas {
-            return Ok(Step::Nothing(Arc::clone(old)));
-        }
-        let mut set = ChangeSet::of(vec![Change::UpdateService(Service {
-            mode: Mode::Replicated { replicas },
-            ..(**old).clone()
-        })]);
-        set.guard(ObjectId::Service(old.id), old.meta.modified);
-        Ok(Step::Write(set, Arc::clone(old)))
-    })
-    .await?;
-    Ok(written(settled))
+    let old = find(tables, reference)?;
+    check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+    let Mode::Replicated { replicas: before } = old.mode else {
+        let problem =
+            format!("{} is {}: only a replicated service can be scaled", old.name, old.mode.as_str());
+        return Err(RequestError::invalid("replicas", problem));
+    };
+    if before == replicas {
+        return Ok(Step::Nothing(Arc::clone(old)));
+    }
+    let mut set = ChangeSet::of(vec![Change::UpdateService(Service {
+        mode: Mode::Replicated { replicas },
+        ..(**old).clone()
+    })]);
+    set.guard(ObjectId::Service(old.id), old.meta.modified);
+    Ok(Step::Write(set, Arc::clone(old)))
 }
 
 /// Puts the revision before in the place of the current one, and the other way about. How many tasks there are, the
@@ -335,28 +356,39 @@ pub async fn remove(
     reference: &str,
     version: Option<Version>,
 ) -> Result<Written, RequestError> {
-    let settled = settle(cluster, |tables| {
-        let old = find(tables, reference)?;
-        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
-        let mut set = ChangeSet::of(vec![Change::DeleteService(old.id)]);
-        set.guard(ObjectId::Service(old.id), old.meta.modified);
-        if let Some(job) = old.job.and_then(|id| tables.job(id))
-            && tables.services_of_job(job.id).all(|other| other.id == old.id)
-        {
-            // Guarded, so that a deployment that adds a service meanwhile keeps the stack.
-            set.guard(ObjectId::Job(job.id), job.meta.modified);
-            set.changes.push(Change::DeleteJob(job.id));
-        }
-        Ok(Step::Write(set, Arc::clone(old)))
-    })
-    .await?;
+    let settled = settle(cluster, |tables| remove_step(tables, reference, version)).await?;
     let version = settled.value.meta.modified;
     Ok(Written { version, ..written(settled) })
+}
+
+/// What removing a service comes to.
+pub(crate) fn remove_step(
+    tables: &Tables,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Step<Arc<Service>>, RequestError> {
+    let old = find(tables, reference)?;
+    check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+    let mut set = ChangeSet::of(vec![Change::DeleteService(old.id)]);
+    set.guard(ObjectId::Service(old.id), old.meta.modified);
+    if let Some(job) = old.job.and_then(|id| tables.job(id))
+        && tables.services_of_job(job.id).all(|other| other.id == old.id)
+    {
+        // Guarded, so that a deployment that adds a service meanwhile keeps the stack.
+        set.guard(ObjectId::Job(job.id), job.meta.modified);
+        set.changes.push(Change::DeleteJob(job.id));
+    }
+    Ok(Step::Write(set, Arc::clone(old)))
 }
 
 /// The spec that a service has now, as it would be submitted.
 pub fn spec_of(tables: &Tables, service: &Service) -> ServiceSpec {
     let task = tables.revision(service.revision).map(|r| (*r.task).clone()).unwrap_or_default();
+    spec_with(service, task)
+}
+
+/// The spec of a service whose tasks have this one.
+pub fn spec_with(service: &Service, task: TaskSpec) -> ServiceSpec {
     ServiceSpec {
         name: Arc::clone(&service.name),
         labels: service.labels.clone(),

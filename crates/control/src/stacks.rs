@@ -97,14 +97,19 @@ pub fn services_of(tables: &Tables, stack: JobId) -> Vec<&Arc<Service>> {
 /// # Errors
 /// A service cannot be accepted, the name of one is taken by a service outside the stack, or there are too many.
 pub async fn deploy(cluster: &dyn Cluster, deployment: Deployment) -> Result<Deployed, RequestError> {
-    let specs = full_specs(&deployment)?;
-    let settled = settle(cluster, |tables| {
-        let mut new_id = || cluster.new_id();
-        Plan::new(tables, &deployment, &mut new_id).finish(&specs)
-    })
-    .await?;
+    let settled =
+        settle(cluster, |tables| deploy_step(tables, &deployment, &mut || cluster.new_id())).await?;
     let (id, name, number, services) = settled.value;
     Ok(Deployed { id, name, number, index: settled.index, changed: settled.changed, services })
+}
+
+/// What a deployment comes to.
+pub(crate) fn deploy_step(
+    tables: &Tables,
+    deployment: &Deployment,
+    new_id: &mut dyn FnMut() -> Id,
+) -> Result<Step<Outcome>, RequestError> {
+    Plan::new(tables, deployment, new_id).finish(&full_specs(deployment)?)
 }
 
 /// The services as they shall be stored, checked one by one and together.
@@ -158,7 +163,8 @@ fn weight(spec: &ServiceSpec) -> usize {
         + spec.task.ports.len() * 4 * EACH
 }
 
-type Outcome = (JobId, Arc<str>, u64, Vec<(ServiceId, Arc<str>, ServiceChange)>);
+/// The stack, its name and number, and what happens to each of its services.
+pub(crate) type Outcome = (JobId, Arc<str>, u64, Vec<(ServiceId, Arc<str>, ServiceChange)>);
 
 /// A deployment being decided on one state of the cluster.
 struct Plan<'a> {
@@ -275,15 +281,7 @@ fn new_job(id: JobId, old: Option<&Arc<Job>>, deployment: &Deployment) -> Job {
 /// # Errors
 /// There is no such stack.
 pub async fn remove(cluster: &dyn Cluster, reference: &str) -> Result<Written, RequestError> {
-    let settled = settle(cluster, |tables| {
-        let job = find(tables, reference)?;
-        let mut set = ChangeSet::default();
-        set.guard(ObjectId::Job(job.id), job.meta.modified);
-        set.changes.extend(tables.services_of_job(job.id).map(|s| Change::DeleteService(s.id)));
-        set.changes.push(Change::DeleteJob(job.id));
-        Ok(Step::Write(set, Arc::clone(job)))
-    })
-    .await?;
+    let settled = settle(cluster, |tables| remove_step(tables, reference)).await?;
     let job = settled.value;
     Ok(Written {
         id: job.id.0,
@@ -292,4 +290,14 @@ pub async fn remove(cluster: &dyn Cluster, reference: &str) -> Result<Written, R
         index: settled.index,
         changed: true,
     })
+}
+
+/// What removing a stack comes to.
+pub(crate) fn remove_step(tables: &Tables, reference: &str) -> Result<Step<Arc<Job>>, RequestError> {
+    let job = find(tables, reference)?;
+    let mut set = ChangeSet::default();
+    set.guard(ObjectId::Job(job.id), job.meta.modified);
+    set.changes.extend(tables.services_of_job(job.id).map(|s| Change::DeleteService(s.id)));
+    set.changes.push(Change::DeleteJob(job.id));
+    Ok(Step::Write(set, Arc::clone(job)))
 }

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use model::{
-    Availability, Description, Desired, Id, Index, Labels, Meta, Node, NodeId, NodeState, NodeStatus,
-    Resources, Role, ServiceId, Slot, TaskId, TaskState, Time, Verdict,
+    Availability, Description, Desired, Forecast, Id, Index, Labels, Meta, Node, NodeId, NodeState,
+    NodeStatus, Rebalance, Resources, Role, ServiceId, Slot, TaskId, TaskState, Time, Verdict,
 };
 use store::{Change, ChangeSet, Entry, EventId, EventLog, FEATURE_LEVEL, Gone, KeptEvent, Tables};
 
-use crate::{BoxFuture, Cluster, Info, LogError, LogItem, LogQuery, LogStream, ProposeError};
+use crate::whatif::Wish;
+use crate::{BoxFuture, Cluster, Info, LogError, LogItem, LogQuery, LogStream, ProposeError, RequestError};
 
 /// A cluster in memory. Each proposal is applied at once, in an entry of its own.
 #[derive(Default)]
@@ -34,6 +35,8 @@ struct State {
     /// Run before the next proposals are applied: what another client does in between.
     meddlers: VecDeque<ChangeSet>,
     verdicts: Vec<Verdict>,
+    forecast: Forecast,
+    rebalance: Rebalance,
     logs: Vec<LogItem>,
     info: Info,
 }
@@ -73,6 +76,16 @@ impl MemoryCluster {
     /// What every node says from now on.
     pub fn set_verdicts(&self, verdicts: Vec<Verdict>) {
         self.state().verdicts = verdicts;
+    }
+
+    /// What every wish comes to from now on.
+    pub fn set_forecast(&self, forecast: Forecast) {
+        self.state().forecast = forecast;
+    }
+
+    /// Which moves are found from now on.
+    pub fn set_rebalance(&self, rebalance: Rebalance) {
+        self.state().rebalance = rebalance;
     }
 
     /// What every log has from now on.
@@ -215,6 +228,22 @@ impl Cluster for MemoryCluster {
 
     fn verdicts(&self, _: TaskId) -> Vec<Verdict> {
         self.state().verdicts.clone()
+    }
+
+    fn forecast(&self, mut wish: Wish) -> BoxFuture<'_, Result<Forecast, RequestError>> {
+        let tables = self.snapshot();
+        Box::pin(async move {
+            Ok(match wish(&tables, &mut || self.new_id())? {
+                Some(_) => Forecast { index: tables.index(), ..self.state().forecast.clone() },
+                None => Forecast::nothing(tables.index()),
+            })
+        })
+    }
+
+    fn rebalance(&self, threshold: u32) -> BoxFuture<'_, Result<Rebalance, RequestError>> {
+        let index = self.snapshot().index();
+        let rebalance = Rebalance { index, threshold, ..self.state().rebalance.clone() };
+        Box::pin(std::future::ready(Ok(rebalance)))
     }
 
     fn logs(&self, query: LogQuery) -> BoxFuture<'_, Result<Box<dyn LogStream>, LogError>> {

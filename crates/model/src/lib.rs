@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod constraint;
+mod forecast;
 mod ids;
 pub mod limits;
 mod node;
@@ -25,6 +26,10 @@ mod update;
 mod validate;
 
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
+pub use forecast::{
+    Fate, Forecast, Load, Move, NodeForecast, Place, Rebalance, ServiceForecast, ServiceState, StackForecast,
+    TaskCounts, TaskForecast, UnplaceableForecast,
+};
 pub use ids::{ClusterId, Id, IdError, JobId, NamespaceId, NodeId, RevisionId, ServiceId, SessionId, TaskId};
 pub use node::{
     Availability, Description, DriverInfo, Node, NodeState, NodeStatus, Platform, Role, same_arch,

@@ -70,3 +70,11 @@ pub const STOP_GRACE: i64 = 7 * 24 * 3_600_000_000_000;
 pub const LOG_BYTES_MIN: u64 = 64 * 1024;
 /// Longest span a spec may name: 10 years.
 pub const SPAN: i64 = 10 * 365 * 24 * 3_600_000_000_000;
+/// Slots that a forecast lists one by one; beyond them it only counts.
+pub const FORECAST_TASKS: usize = 10_000;
+/// Nodes that a forecast lists.
+pub const FORECAST_NODES: usize = 10_000;
+/// Nodes that a simulation may add, or that it may name.
+pub const SIMULATED_NODES: usize = 1_000;
+/// Moves in one plan of a rebalancing.
+pub const REBALANCE_MOVES: usize = 1_000;

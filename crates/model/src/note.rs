@@ -106,6 +106,8 @@ words! {
         Orphaned = "orphaned",
         /// A task gave way to one of far higher priority.
         Preempted = "preempted",
+        /// A task was better off on another node.
+        Rebalance = "rebalance",
     }
 }
 

@@ -4,7 +4,7 @@ use control::BoxFuture;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::api::{Answer, Call};
-use crate::handlers::{events, info, logs, nodes, services, stacks, tasks, why};
+use crate::handlers::{events, info, logs, nodes, plan, rebalance, services, stacks, tasks, why};
 use crate::types;
 
 /// One operation.
@@ -166,6 +166,11 @@ const LAST_EVENT_ID: Param = param(
     "Begin after the event with this id; goes before `after`. Browsers and other clients of server-sent events send it when they reconnect.",
 );
 const VERSION: Param = param("version", ParamKind::Number, "Only if the object still has this version.");
+const THRESHOLD: Param = param(
+    "threshold",
+    ParamKind::Number,
+    "Move a task only from a node that has at least so many tasks more than the other; 2 when it is not given, and never less.",
+);
 const KIND: Param =
     param("kind", ParamKind::Word(why::KINDS), "What the reference means, when it may mean several things.");
 
@@ -215,6 +220,15 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Get "/v1/stacks/{stack}/tasks", "listStackTasks", "The tasks of a stack's services.", stacks::tasks, json::<types::List<types::Task>>(), query: BLOCKING_TASKS),
     route!(Get "/v1/events", "events", "What happens, as it happens. Resumes exactly after any of the last 65,536 events; answers 410 with the oldest id when the asked one is no longer kept.", events::stream, Content::Events(schema::<types::Event>), query: EVENT_PARAMS, headers: &[LAST_EVENT_ID]),
     route!(Get "/v1/why/{ref}", "why", "Why a task, service, node or stack is as it is.", why::explain, json::<types::Why>(), query: &[KIND]),
+    route!(Post "/v1/plan/services", "planCreateService", "What making a service would do; nothing is changed.", plan::create, json::<types::Plan>(), body: types::ServiceSpec),
+    route!(Put "/v1/plan/services/{service}", "planUpdateService", "What an update of a service would do; nothing is changed.", plan::update, json::<types::Plan>(), body: types::ServiceUpdate),
+    route!(Delete "/v1/plan/services/{service}", "planRemoveService", "What removing a service would do; nothing is changed.", plan::remove, json::<types::Plan>(), query: &[VERSION]),
+    route!(Post "/v1/plan/services/{service}/scale", "planScaleService", "What another number of tasks would do; nothing is changed.", plan::scale, json::<types::Plan>(), body: types::Scale),
+    route!(Put "/v1/plan/stacks/{stack}", "planDeployStack", "What a deployment of a stack file would do; nothing is changed.", plan::deploy, json::<types::Plan>(), body: types::StackDeploy),
+    route!(Delete "/v1/plan/stacks/{stack}", "planRemoveStack", "What removing a stack would do; nothing is changed.", plan::remove_stack, json::<types::Plan>()),
+    route!(Post "/v1/simulate", "simulate", "What would happen if nodes failed, were drained, left or were added; nothing is changed.", plan::simulate, json::<types::Plan>(), body: types::Simulation),
+    route!(Get "/v1/rebalance", "planRebalance", "The few moves that would even out the cluster; nothing is changed.", rebalance::plan, json::<types::Rebalance>(), query: &[THRESHOLD]),
+    route!(Post "/v1/rebalance", "rebalance", "Makes the first of those moves, of each service at most as many as an update changes at once. Repeat it once they have been made, until none is.", rebalance::apply, json::<types::Rebalanced>(), body: types::RebalanceRequest),
 ];
 
 /// What each `{name}` in a path may be.

@@ -2,6 +2,7 @@
 
 pub(crate) mod event;
 mod node;
+mod plan;
 pub(crate) mod service;
 pub(crate) mod stack;
 mod task;
@@ -14,6 +15,7 @@ use model::{Labels, Time};
 
 pub(crate) use event::{event, log_item};
 pub(crate) use node::node;
+pub(crate) use plan::{one_move, plan, rebalance};
 pub(crate) use service::service;
 pub(crate) use stack::{deployed, stack};
 pub(crate) use task::task;

@@ -7,6 +7,7 @@
 mod answer;
 mod event;
 mod node;
+mod plan;
 mod quantity;
 mod service;
 mod spec;
@@ -17,6 +18,10 @@ mod why;
 pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
 pub use event::{Event, LogItem};
 pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
+pub use plan::{
+    AddNodes, Evenness, FieldChange, Load, Move, NodePlan, Plan, PlanAction, Rebalance, RebalanceRequest,
+    Rebalanced, ServicePlan, Simulation, StackPlan, TaskCounts, TaskPlan, UnplaceablePlan,
+};
 pub use quantity::{Cpus, Duration, Quantity, Size};
 pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState, UpdateStatus};
 pub use spec::{

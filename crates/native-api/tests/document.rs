@@ -260,6 +260,7 @@ async fn every_answer_is_what_the_document_says() {
     for reference in ["web", "here", "web.2", &*task] {
         assert_eq!(api.get("/v1/why/{ref}", &format!("/v1/why/{reference}")).await.status, 200);
     }
+    plans(&mut api).await;
     // A stream ends with serving, so that its body is whole.
     let events = world.open(request("GET", "/v1/events?from=oldest", None)).await;
     let (parts, mut body) = events.into_parts();
@@ -280,6 +281,141 @@ async fn every_answer_is_what_the_document_says() {
     let exercised: BTreeSet<String> =
         api.seen.iter().filter(|(_, s)| done(s)).map(|(id, _)| id.clone()).collect();
     assert_eq!(exercised, documented, "every operation is exercised here");
+}
+
+/// A forecast in which every field has something.
+fn full_forecast(tables: &store::Tables) -> model::Forecast {
+    use model::{Fate, Load, Place, ServiceForecast, ServiceState, TaskCounts, TaskForecast};
+    let service = tables.services().find(|s| &*s.name == "web").unwrap();
+    let task = Arc::clone(&tables.revision(service.revision).unwrap().task);
+    let state = |labels: &str| {
+        let mut service = model::Service::clone(service);
+        service.labels.insert("colour".into(), labels.into());
+        Some(ServiceState { service: Arc::new(service), task: Arc::clone(&task) })
+    };
+    let node = tables.nodes().next().unwrap();
+    let place = || Some(Place { node: node.id, hostname: "here".into() });
+    let refusals = vec![Refusal { filter: FilterKind::Ready, nodes: 1, text: "1 node is down".into() }];
+    model::Forecast {
+        index: 0,
+        writes: true,
+        complete: true,
+        stacks: vec![model::StackForecast {
+            id: model::JobId::from_u128(1),
+            name: "shop".into(),
+            before: false,
+            after: true,
+        }],
+        services: vec![ServiceForecast {
+            id: service.id,
+            name: "web".into(),
+            before: state("red"),
+            after: state("blue"),
+            tasks: TaskCounts { kept: 2, lost: 1, unplaceable: 1, ..TaskCounts::default() },
+        }],
+        tasks: vec![TaskForecast {
+            service: service.id,
+            slot: Slot::Number(0),
+            name: "web.1".into(),
+            fate: Fate::Moved,
+            task: tables.tasks().next().map(|t| t.id),
+            from: place(),
+            to: place(),
+            reason: "node here is down".into(),
+        }],
+        unplaceable: vec![model::UnplaceableForecast {
+            service: service.id,
+            first: "web.2".into(),
+            count: 2,
+            unplaced: Some(Arc::new(Unplaced { refusals })),
+        }],
+        waiting: 3,
+        nodes: vec![model::NodeForecast {
+            id: node.id,
+            hostname: "here".into(),
+            change: "down",
+            total: node.description.resources.clone(),
+            before: Some(Load::default()),
+            after: Some(Load::default()),
+        }],
+    }
+}
+
+/// The questions, each with an answer that has everything; and that none of them writes.
+async fn plans(api: &mut Checked<'_>) {
+    let world = api.world;
+    let cluster = &world.cluster;
+    // All at once, so that slots which don't run keep none from being moved.
+    let mut all_at_once = world.get("/v1/services/web").await.json()["spec"].clone();
+    all_at_once["update"]["parallelism"] = 0.into();
+    let body = json!({ "spec": all_at_once });
+    api.send("PUT", "/v1/services/{service}", "/v1/services/web", Some(body)).await;
+    let tables = cluster.snapshot();
+    let forecast = full_forecast(&tables);
+    let moved = &forecast.tasks[0];
+    let (from, to) = (moved.from.clone().unwrap(), moved.to.clone().unwrap());
+    cluster.set_rebalance(model::Rebalance {
+        complete: true,
+        moves: vec![model::Move {
+            service: moved.service,
+            name: "web.1".into(),
+            slot: moved.slot,
+            task: moved.task.unwrap(),
+            from,
+            to,
+            reason: "2 tasks here, 0 there".into(),
+        }],
+        before: (2, 0),
+        after: (1, 1),
+        nodes: forecast.nodes.clone(),
+        ..model::Rebalance::default()
+    });
+    cluster.set_forecast(forecast);
+    let proposed = cluster.proposed();
+    let spec = |name: &str| json!({ "name": name, "command": ["a"] });
+    let stack = "/v1/plan/stacks/{stack}";
+    for (method, pattern, target, body) in [
+        ("POST", "/v1/plan/services", "/v1/plan/services", Some(spec("new"))),
+        ("PUT", "/v1/plan/services/{service}", "/v1/plan/services/web", Some(json!({ "spec": spec("web") }))),
+        (
+            "POST",
+            "/v1/plan/services/{service}/scale",
+            "/v1/plan/services/web/scale",
+            Some(json!({ "replicas": 9 })),
+        ),
+        ("DELETE", "/v1/plan/services/{service}", "/v1/plan/services/web", None),
+        ("PUT", stack, "/v1/plan/stacks/other", Some(json!({ "source": STACK }))),
+        ("POST", "/v1/simulate", "/v1/simulate", Some(json!({ "down": ["here"] }))),
+    ] {
+        let reply = api.send(method, pattern, target, body).await;
+        assert_eq!(reply.status, 200, "{method} {target}: {}", reply.text);
+        let plan = reply.json();
+        assert_eq!(plan["changes"], true, "{method} {target}");
+        assert_eq!(plan["services"][0]["fields"][0]["field"], "labels.colour");
+        assert_eq!(plan["services"][0]["revised"], false);
+    }
+    let name_taken = api.send("POST", "/v1/plan/services", "/v1/plan/services", Some(spec("web"))).await;
+    assert_eq!(name_taken.status, 409, "as the request itself would be");
+    let same = json!({ "replicas": 3 });
+    let quiet = api
+        .send("POST", "/v1/plan/services/{service}/scale", "/v1/plan/services/web/scale", Some(same))
+        .await;
+    assert_eq!(quiet.json()["changes"], false);
+    let nothing = api.send("POST", "/v1/simulate", "/v1/simulate", Some(json!({}))).await;
+    assert_eq!(nothing.json()["changes"], false);
+    assert_eq!(api.get("/v1/rebalance", "/v1/rebalance?threshold=1").await.status, 400);
+    assert_eq!(api.get("/v1/rebalance", "/v1/rebalance?threshold=3").await.json()["threshold"], 3);
+    assert_eq!(cluster.proposed(), proposed, "nothing of all that writes");
+    api.send("PUT", "/v1/stacks/{stack}", "/v1/stacks/other", Some(json!({ "source": STACK }))).await;
+    assert_eq!(api.send("DELETE", stack, "/v1/plan/stacks/other", None).await.status, 200);
+    let done = api.send("POST", "/v1/rebalance", "/v1/rebalance", Some(json!({}))).await;
+    assert_eq!((done.status, done.json()["made"][0]["name"].as_str()), (200, Some("web.1")));
+    assert_eq!(cluster.snapshot().task(moved_task(api)).unwrap().desired, model::Desired::Shutdown);
+}
+
+/// The task that the rebalancing moves.
+fn moved_task(api: &Checked<'_>) -> model::TaskId {
+    api.world.cluster.snapshot().tasks().next().unwrap().id
 }
 
 #[tokio::test]

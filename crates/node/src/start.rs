@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock;
 use crate::describe::{describe, hostname};
-use crate::handle::Handle;
+use crate::handle::{Handle, whatif_turns};
 use crate::home::{Home, HomeError, Identity, private_dir};
 use crate::logs::{Held, TaskLogs};
 use crate::plane::{self, Connections};
@@ -107,6 +107,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         proposals: proposals.clone(),
         logs: TaskLogs { node: identity.node, tasks: home.tasks(), held: held.clone() },
         info: info(&options, &identity, &description),
+        whatifs: whatif_turns(),
     });
     set_up(&handle, &identity, &description).await?;
     home.mark_member(&identity)?;

@@ -1,13 +1,15 @@
 //! Requests of people: the real code decides on a snapshot, and what it wants written is taken out of its hands, to go through
 //! the simulated log.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use control::whatif::Wish;
 use control::{BoxFuture, Cluster, Info, LogError, LogQuery, LogStream, ProposeError, RequestError, Written};
-use model::{Id, Index, TaskId, Time, Verdict};
+use manager::whatif::{self, NoForecast};
+use model::{Forecast, Id, Index, Rebalance, TaskId, Time, Verdict};
 use store::{ChangeSet, EventId, Gone, KeptEvent, Tables};
 
 use crate::random::Random;
@@ -83,6 +85,22 @@ impl Cluster for Desk {
 
     fn verdicts(&self, task: TaskId) -> Vec<Verdict> {
         self.tables.task(task).map_or_else(Vec::new, |task| scheduler::explain(&self.tables, task))
+    }
+
+    fn forecast(&self, mut wish: Wish) -> BoxFuture<'_, Result<Forecast, RequestError>> {
+        let forecast = whatif::forecast(&self.tables, self.now, &mut || true, &mut |tables, new_id| {
+            wish(tables, new_id)
+        });
+        Box::pin(ready(forecast.map_err(|error| match error {
+            NoForecast::Request(refusal) => refusal,
+            refused @ NoForecast::Refused(_) => {
+                RequestError::Conflict { field: None, problem: refused.to_string() }
+            }
+        })))
+    }
+
+    fn rebalance(&self, threshold: u32) -> BoxFuture<'_, Result<Rebalance, RequestError>> {
+        Box::pin(ready(Ok(whatif::rebalance(&self.tables, self.now, threshold, &mut || true))))
     }
 
     fn logs(&self, _query: LogQuery) -> BoxFuture<'_, Result<Box<dyn LogStream>, LogError>> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Condition, DriverKind, Labels, Mode, PortMode, PortSpec, ProgramSpec, ServiceSpec, Span, TaskSpec,
-    UpdatePolicy, check_service_spec, parse_bytes, parse_cpus,
+    Condition, DriverKind, Labels, Mode, PortMode, PortSpec, ProgramSpec, ServiceSpec, Span, Steering,
+    TaskSpec, UpdatePolicy, check_service_spec, parse_bytes, parse_cpus,
 };
 
 use crate::script::Settings;
@@ -25,7 +25,9 @@ pub fn spec(name: &str, settings: &Settings) -> Result<ServiceSpec, String> {
         labels: Labels::new(),
         mode: Mode::Replicated { replicas: 1 },
         update: UpdatePolicy::default(),
+        rollback: UpdatePolicy::default(),
         priority: ServiceSpec::PRIORITY,
+        steering: Steering::default(),
         task,
     };
     change(&mut spec, settings)?;

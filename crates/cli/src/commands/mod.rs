@@ -7,10 +7,13 @@ mod events;
 mod logs;
 mod node;
 mod options;
+mod plan;
+mod rebalance;
 mod service;
 mod service_spec;
 mod service_update;
 mod show;
+mod simulate;
 mod stack;
 mod tasks;
 mod update_policy;
@@ -71,6 +74,14 @@ enum Command {
     Events(events::Events),
     /// Explain a task, a service or a node.
     Why(why::Why),
+    /// Show what a change would do, without changing anything.
+    #[command(subcommand)]
+    Plan(plan::Command),
+    /// Show what would happen if nodes failed, were drained, left or were added.
+    #[command(subcommand)]
+    Simulate(simulate::Command),
+    /// Even out the cluster with few moves.
+    Rebalance(rebalance::Rebalance),
     /// Print completions for a shell.
     Completion(completion::Completion),
     /// Print the names of what is there, for completions.
@@ -116,8 +127,13 @@ pub fn main() -> ExitCode {
                 Err(failure) => return ended(Err(failure), &mut screen),
             };
             let mut cx = Cx { client, screen };
+            let asks = match &command {
+                Command::Plan(_) | Command::Simulate(_) => true,
+                Command::Rebalance(rebalance) => rebalance.plan,
+                _ => false,
+            };
             let done = block_on(run(command, &mut cx));
-            ended(done, &mut cx.screen)
+            if asks { asked(done, &mut cx.screen) } else { ended(done, &mut cx.screen) }
         }
     }
 }
@@ -159,6 +175,9 @@ async fn run(command: Command, cx: &mut Cx) -> Result<(), Failure> {
         Command::Events(events) => events.run(cx).await,
         Command::Why(why) => why.run(cx).await,
         Command::Names(names) => names.run(cx).await,
+        Command::Plan(command) => command.run(cx).await,
+        Command::Simulate(command) => command.run(cx).await,
+        Command::Rebalance(rebalance) => rebalance.run(cx).await,
         Command::Dev(_)
         | Command::Daemon(_)
         | Command::Keep(_)
@@ -192,6 +211,25 @@ fn ended(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
             }
             failure.code()
         }
+    }
+}
+
+/// How a command ends that asks what would happen: 0 nothing, 1 something, and 255 when it cannot be told, so that no script takes
+/// one for the other.
+fn asked(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
+    let changes = matches!(done, Err(Failure::Changes));
+    let told = match &done {
+        Ok(()) | Err(Failure::Changes | Failure::Usage(_) | Failure::Pipe | Failure::Interrupted(_)) => true,
+        Err(Failure::Refused(_) | Failure::Api { .. } | Failure::RolledBack(_) | Failure::TimedOut(_)) => {
+            false
+        }
+    };
+    let done = if changes { Ok(()) } else { done };
+    let code = ended(done, screen);
+    match (told, changes) {
+        (false, _) => ExitCode::from(255),
+        (true, true) => ExitCode::from(1),
+        (true, false) => code,
     }
 }
 
@@ -256,6 +294,14 @@ mod tests {
             "quelea service scale web=-1",
             "quelea node update --availability gone n1",
             "quelea stack deploy web",
+            "quelea plan service scale web",
+            "quelea plan service update web --detach",
+            "quelea simulate add 0 --like n1",
+            "quelea simulate down",
+            "quelea rebalance",
+            "quelea rebalance --plan --apply",
+            "quelea rebalance --plan --threshold 1",
+            "quelea rebalance --plan --detach",
         ] {
             let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");

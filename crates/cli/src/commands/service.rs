@@ -49,7 +49,7 @@ pub enum Command {
     /// A change of what tasks run replaces them, as the --update flags say. Then it waits until the update is completed.
     /// Ends with 3 when the update failed and was rolled back, with 1 when it is paused, with 4 when it takes longer
     /// than --timeout.
-    Update(Box<Update>),
+    Update(Box<UpdateAndWait>),
     /// Go back to the previous revision of a service: to what its tasks ran before. How many there are stays as it is.
     Rollback(Rollback),
     /// Remove services and end their tasks.
@@ -104,6 +104,14 @@ pub struct Scale {
 }
 
 #[derive(Debug, Args)]
+pub struct UpdateAndWait {
+    #[command(flatten)]
+    flags: Update,
+    #[command(flatten)]
+    wait: WaitFlags,
+}
+
+#[derive(Debug, Args)]
 pub struct Rollback {
     /// The service: its name, its id or the beginning of it.
     service: String,
@@ -120,7 +128,8 @@ pub struct Rm {
     wait: WaitFlags,
 }
 
-fn scaled(text: &str) -> Result<(String, u32), String> {
+/// `SERVICE=N`.
+pub fn scaled(text: &str) -> Result<(String, u32), String> {
     let (name, n) = text.split_once('=').ok_or("write SERVICE=N")?;
     if name.is_empty() {
         return Err("write SERVICE=N".into());
@@ -161,7 +170,7 @@ pub fn variable(name: &str) -> Option<String> {
 }
 
 /// Four characters that make a name unique enough.
-fn suffix() -> String {
+pub fn suffix() -> String {
     let mut bytes = [0u8; 4];
     // Without chance the name is fixed, and a second one of it is refused: nothing worse.
     let _ = getrandom::fill(&mut bytes);
@@ -450,8 +459,8 @@ impl Scale {
     }
 }
 
-async fn run_update(update: Update, cx: &mut Cx) -> Result<(), Failure> {
-    let wait = update.wait.clone();
+async fn run_update(update: UpdateAndWait, cx: &mut Cx) -> Result<(), Failure> {
+    let UpdateAndWait { flags: update, wait } = update;
     let name = update.service.clone();
     let before = cx.client.get::<Service>(Route::new(&["services", &name])).await?.value;
     let id = before.id.clone();

@@ -3,7 +3,7 @@
 use clap::Args;
 use native_api::types::{Mode, Port, ServiceSpec};
 
-use super::options::{self, WaitFlags};
+use super::options;
 use super::service_spec::{self, CommonFlags};
 use crate::failure::Failure;
 
@@ -65,8 +65,6 @@ pub struct Update {
     pub rollback: bool,
     #[command(flatten)]
     common: CommonFlags,
-    #[command(flatten)]
-    pub wait: WaitFlags,
 }
 
 impl Update {

@@ -42,8 +42,9 @@ pub enum Command {
     Rm(Rm),
 }
 
+/// A stack and its file.
 #[derive(Debug, Args)]
-pub struct Deploy {
+pub struct StackFile {
     /// The stack file; - for standard input.
     #[arg(short = 'c', long = "compose-file", value_name = "FILE", required = true)]
     files: Vec<String>,
@@ -51,16 +52,22 @@ pub struct Deploy {
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = clap::ArgAction::Set)]
     prune: bool,
-    /// As JSON: what was done to each service.
-    #[arg(long)]
-    json: bool,
-    /// The stack's name.
-    stack: String,
     /// Nothing to do: there is no image.
     #[arg(long, hide = true, value_parser = ["always", "changed", "never"])]
     resolve_image: Option<String>,
     #[command(flatten)]
     registry: RegistryFlags,
+    /// The stack's name.
+    stack: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Deploy {
+    #[command(flatten)]
+    of: StackFile,
+    /// As JSON: what was done to each service.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     wait: WaitFlags,
 }
@@ -115,9 +122,9 @@ impl Command {
 
 impl Deploy {
     async fn run(self, cx: &mut Cx) -> Result<(), Failure> {
-        let body = self.body(&variable)?;
+        let body = self.of.body(&variable)?;
         let file = body.file_name.clone();
-        let route = Route::new(&["stacks", &self.stack]);
+        let route = Route::new(&["stacks", self.of.name()]);
         let sent = cx.client.change::<StackDeployed>(Method::PUT, route, Some(&body)).await;
         let deployed = sent.map_err(|failure| with_places(failure, &file))?;
         for warning in &deployed.warnings {
@@ -133,9 +140,19 @@ impl Deploy {
         service::converge_on(cx, &self.wait, there, format!("quelea stack ps {}", deployed.name)).await?;
         service::wait_gone(cx, &self.wait, removed).await
     }
+}
+
+impl StackFile {
+    /// The stack's name.
+    pub fn name(&self) -> &str {
+        &self.stack
+    }
 
     /// The request: the text with the values of the variables that it mentions, and no others.
-    fn body(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<StackDeploy, Failure> {
+    ///
+    /// # Errors
+    /// More than one file; or the file, or the `.env` beside it, cannot be read.
+    pub fn body(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<StackDeploy, Failure> {
         let [file] = self.files.as_slice() else {
             return Err(Failure::Usage(
                 "a second -c is not supported yet: files are not merged; write one file, with anchors for what is shared".into(),
@@ -196,7 +213,7 @@ fn read_dotenv(
 }
 
 /// A refusal of a file, each problem on a line of its own with its place.
-fn with_places(failure: Failure, file: &str) -> Failure {
+pub fn with_places(failure: Failure, file: &str) -> Failure {
     let Failure::Api { body, .. } = &failure else { return failure };
     if body.problems.is_empty() {
         return failure;
@@ -324,7 +341,7 @@ mod tests {
             "A" | "D" | "SECRET" => Some(format!("env-{name}")),
             _ => None,
         };
-        let body = deploy(&["-c", path, "shop"]).body(&environment).unwrap();
+        let body = deploy(&["-c", path, "shop"]).of.body(&environment).unwrap();
         assert_eq!(
             serde_json::to_value(&body).unwrap(),
             json!({
@@ -346,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_second_file_is_refused() {
-        let failure = deploy(&["-c", "a", "-c", "b", "shop"]).body(&|_| None).unwrap_err();
+        let failure = deploy(&["-c", "a", "-c", "b", "shop"]).of.body(&|_| None).unwrap_err();
         assert!(matches!(&failure, Failure::Usage(s) if s.contains("a second -c is not supported yet")));
     }
 
@@ -356,7 +373,7 @@ mod tests {
             [(&[][..], false), (&["--prune"], true), (&["--prune=true"], true), (&["--prune=false"], false)]
         {
             let args: Vec<&str> = ["-c", "f"].iter().chain(args).chain(&["shop"]).copied().collect();
-            assert_eq!(deploy(&args).prune, prune, "{args:?}");
+            assert_eq!(deploy(&args).of.prune, prune, "{args:?}");
         }
     }
 
@@ -375,7 +392,7 @@ mod tests {
             (&binary, "line 3 is not UTF-8 text"),
             (&missing, "No such file or directory (os error 2)"),
         ] {
-            let failure = deploy(&["-c", path, "shop"]).body(&|_| None).unwrap_err();
+            let failure = deploy(&["-c", path, "shop"]).of.body(&|_| None).unwrap_err();
             assert!(matches!(failure, Failure::Refused(_)));
             assert_eq!(failure.to_string(), format!("{path}: {said}"));
         }

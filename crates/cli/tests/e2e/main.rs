@@ -11,6 +11,7 @@ mod heal;
 mod hello;
 mod input;
 mod place;
+mod plan;
 mod scale;
 mod support;
 mod tour;

@@ -39,6 +39,20 @@ pub(crate) async fn tasks(call: Call) -> Answer {
 }
 
 pub(crate) async fn deploy(mut call: Call) -> Answer {
+    let Read { deployment, warnings } = read_deployment(&mut call).await?;
+    let done = stacks::deploy(call.cluster(), deployment).await?;
+    answer(StatusCode::OK, done.index, &to::deployed(&done, warnings))
+}
+
+/// What a body asks to be deployed.
+pub(crate) struct Read {
+    pub(crate) deployment: Deployment,
+    /// What the file says without effect, in sentences.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads a body with a stack file.
+pub(crate) async fn read_deployment(call: &mut Call) -> Result<Read, ApiError> {
     let asked = call.json::<StackDeploy>(BODY_BYTES).await?;
     if asked.source.len() > limits::SPEC_BYTES {
         let most = format_bytes(limits::SPEC_BYTES as i64);
@@ -59,8 +73,7 @@ pub(crate) async fn deploy(mut call: Call) -> Answer {
     let warnings = stack.warnings.iter().map(ToString::to_string).collect();
     let deployment =
         Deployment { name, source: asked.source.into(), services: stack.services, prune: asked.prune };
-    let done = stacks::deploy(call.cluster(), deployment).await?;
-    answer(StatusCode::OK, done.index, &to::deployed(&done, warnings))
+    Ok(Read { deployment, warnings })
 }
 
 pub(crate) async fn remove(call: Call) -> Answer {

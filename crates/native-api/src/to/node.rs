@@ -34,7 +34,7 @@ pub(crate) fn node(tables: &Tables, node: &model::Node) -> Node {
     }
 }
 
-fn amounts(resources: &model::Resources) -> ResourceAmounts {
+pub(super) fn amounts(resources: &model::Resources) -> ResourceAmounts {
     ResourceAmounts {
         cpus: Cpus::of(resources.nano_cpus),
         memory: Size::of(resources.memory),

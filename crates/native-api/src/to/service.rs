@@ -83,7 +83,7 @@ fn status(tables: &Tables, service: &model::Service) -> ServiceStatus {
 }
 
 /// A spec, complete with defaults.
-fn spec(spec: model::ServiceSpec) -> ServiceSpec {
+pub(super) fn spec(spec: model::ServiceSpec) -> ServiceSpec {
     let (mode, replicas) = match spec.mode {
         model::Mode::Replicated { replicas } => (Mode::Replicated, Some(replicas)),
         // Batch modes are refused when they are submitted, so that none is stored.

@@ -329,6 +329,8 @@ impl World {
                     self.propose(seat, Origin::Plane(term, ticket), set);
                 }
                 Effect::Send(conn, message) => self.send_down(conn, message),
+                // Agents of this world say nothing that would be worth one.
+                Effect::Note(text) => unreachable!("{text}"),
             }
         }
         self.see_to_wake(seat);

@@ -180,7 +180,7 @@ numbers! {
     Rule "rule" {
         ScaleUp = 1, ScaleDown = 2, Replace = 3, NotReplaced = 4, StartDelayed = 5, GlobalAdd = 6,
         GlobalRemove = 7, NodeLost = 8, Update = 9, Duplicate = 10, Removed = 11, Placed = 12, Unplaced = 13,
-        Orphaned = 14, Rollback = 30, Preempted = 50,
+        Orphaned = 14, Rebalance = 15, Rollback = 30, Preempted = 50,
     }
 }
 

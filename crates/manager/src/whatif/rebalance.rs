@@ -1,0 +1,244 @@
+//! Rebalancing: the few tasks that would be better on another node.
+//!
+//! The rule, written out in the design note: first the tasks of each service are spread over the nodes, then the tasks in
+//! all. A move takes a task from a node that has at least `threshold` more (of the service, then in all) than the
+//! node where the scheduler would place the next task of its slot. Each move is tried on a copy of the cluster, so that
+//! whatever speaks against a node (constraints, room, ports) is asked of the scheduler itself, and what is listed is
+//! what happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{
+    Desired, Mode, Move, NodeId, Rebalance, Service, ServiceId, Slot, Task, TaskId, TaskState, Time, limits,
+};
+use store::{Change, ChangeSet, Tables};
+
+use super::compare::{place, slot_name};
+use super::copy::Copy;
+use super::{KeepOn, loads};
+
+/// Smallest threshold: a move from a node with one task more only changes which of the two has it.
+pub const THRESHOLD_MIN: u32 = 2;
+
+/// Moves that are tried at most, those that do not help included.
+const TRIALS: usize = 20_000;
+
+/// Tasks of one node that are tried for the load, at most, before the next node is looked at.
+const TRIALS_A_NODE: usize = 32;
+
+/// The moves that would even out the cluster, at most [`limits::REBALANCE_MOVES`] of them. With a `threshold` below
+/// [`THRESHOLD_MIN`] that counts.
+///
+/// Costs the tasks of the cluster once, then a trial for each move and each service that cannot be evened out further; a
+/// trial is about what it takes to place one task.
+pub fn rebalance(tables: &Tables, now: Time, threshold: u32, keep_on: KeepOn<'_>) -> Rebalance {
+    let mut copy = Copy::of(tables, now);
+    copy.hasten();
+    let rested = copy.settle(keep_on);
+    let before = copy.tables().clone();
+    let mut search = Search {
+        copy,
+        threshold: threshold.max(THRESHOLD_MIN),
+        keep_on,
+        moves: Vec::new(),
+        moved: BTreeSet::new(),
+        trials: 0,
+        ended: !rested,
+        real: tables,
+    };
+    search.even_out_services();
+    search.even_out_load();
+    let Search { copy, threshold, moves, ended, .. } = search;
+    Rebalance {
+        index: tables.index(),
+        threshold,
+        complete: !ended,
+        moves,
+        before: extremes(&before),
+        after: extremes(copy.tables()),
+        nodes: loads(&before, copy.tables()),
+    }
+}
+
+struct Search<'a, 'k> {
+    copy: Copy,
+    threshold: u32,
+    keep_on: &'k mut dyn FnMut() -> bool,
+    moves: Vec<Move>,
+    /// Slots that have been moved: none is moved twice.
+    moved: BTreeSet<(ServiceId, Slot)>,
+    trials: usize,
+    /// True when a limit ended the search.
+    ended: bool,
+    /// The cluster as it is: only what is there and at rest is moved.
+    real: &'a Tables,
+}
+
+impl Search<'_, '_> {
+    fn may_go_on(&mut self) -> bool {
+        self.ended |=
+            self.moves.len() >= limits::REBALANCE_MOVES || self.trials >= TRIALS || !(self.keep_on)();
+        !self.ended
+    }
+
+    /// Spreads the tasks of each service, by its id.
+    fn even_out_services(&mut self) {
+        let services: Vec<ServiceId> = self.copy.tables().services().map(|s| s.id).collect();
+        let taking = self.copy.tables().nodes().filter(|n| n.takes_tasks()).count();
+        for id in services {
+            self.even_out(id, taking);
+        }
+    }
+
+    /// Makes moves of a service while they help, from the node that has most of its tasks (then most tasks in all, then the
+    /// smallest id). Where the scheduler's choice is not better for this node, it is for no other.
+    fn even_out(&mut self, id: ServiceId, taking: usize) {
+        let tables = self.copy.tables();
+        let Some(service) = movable(tables, id) else { return };
+        let name = Arc::clone(&service.name);
+        // How many it has on each node that takes tasks. A node that does not take its tasks may have fewer than all that do:
+        // whether another takes one, the trial says.
+        let mut on: BTreeMap<NodeId, u32> = BTreeMap::new();
+        for node in tables.tasks_of_service(id).filter(|t| t.fills_slot()).filter_map(|t| t.node) {
+            *on.entry(node).or_default() += 1;
+        }
+        on.retain(|node, _| tables.node(*node).is_some_and(|n| n.takes_tasks()));
+        while self.may_go_on() {
+            let tables = self.copy.tables();
+            let load = |node: NodeId| tables.node_use(node).active();
+            let most = on.iter().max_by_key(|(node, n)| (**n, load(**node), std::cmp::Reverse(**node)));
+            let Some((from, most)) = most.map(|(node, n)| (*node, *n)) else { return };
+            let fewest = if on.len() < taking { 0 } else { on.values().copied().min().unwrap_or(0) };
+            if most < fewest + self.threshold {
+                return;
+            }
+            let Some(task) = self.candidate(id, from) else { return };
+            let threshold = self.threshold;
+            let moved = self.try_move(task, from, |before, to| {
+                let fewer = before.node_use(to).tasks_of(id);
+                (most >= fewer + threshold)
+                    .then(|| format!("{most} tasks of {name} on {{from}}, {fewer} on {{to}}"))
+            });
+            let Some(to) = moved else { return };
+            on.insert(from, most - 1);
+            *on.entry(to).or_default() += 1;
+        }
+    }
+
+    /// The task of a service on a node that is moved first: the highest slot.
+    fn candidate(&self, service: ServiceId, from: NodeId) -> Option<TaskId> {
+        let tables = self.copy.tables();
+        let on_node = tables.tasks_of_node(from).filter(|t| t.service == service);
+        on_node.filter(|t| self.may_move(t)).max_by_key(|t| t.slot).map(|t| t.id)
+    }
+
+    /// Whether a task is at rest, of its service's spec, and was so before.
+    fn may_move(&self, task: &Task) -> bool {
+        let rests = |t: &Task| t.status.state == TaskState::Running && t.desired == Desired::Running;
+        let current = self.copy.tables().service(task.service).map(|s| s.revision) == Some(task.revision);
+        let there = self.real.task(task.id).is_some_and(|t| rests(t));
+        current && there && rests(task) && !self.moved.contains(&(task.service, task.slot))
+    }
+
+    /// Spreads the tasks in all: from the fullest node on, as long as one has so many more than the emptiest.
+    fn even_out_load(&mut self) {
+        let mut stuck: BTreeSet<NodeId> = BTreeSet::new();
+        while self.may_go_on() {
+            let loads = self.copy.tables().nodes_with_use().filter(|(n, _)| n.takes_tasks());
+            let loads: Vec<(u32, NodeId)> = loads.map(|(n, used)| (used.active(), n.id)).collect();
+            let fullest = loads.iter().filter(|(_, id)| !stuck.contains(id));
+            let fullest = fullest.max_by_key(|(load, id)| (*load, std::cmp::Reverse(*id)));
+            let (Some((full, from)), Some((empty, to))) = (fullest, loads.iter().min()) else { return };
+            if *full < empty + self.threshold {
+                return;
+            }
+            let (from, to) = (*from, *to);
+            if !self.relieve(from, to) {
+                stuck.insert(from);
+            }
+        }
+    }
+
+    /// Makes one move away from a node. Services that have more tasks here than on the emptiest node are tried, the greatest
+    /// difference first, then by id: the spread of none gets worse.
+    fn relieve(&mut self, from: NodeId, emptiest: NodeId) -> bool {
+        let tables = self.copy.tables();
+        let services: BTreeSet<ServiceId> = tables.tasks_of_node(from).map(|t| t.service).collect();
+        let of = |node, id| tables.node_use(node).tasks_of(id);
+        let more = |id: ServiceId| of(from, id).saturating_sub(of(emptiest, id));
+        let mut order: Vec<(std::cmp::Reverse<u32>, ServiceId)> = services
+            .into_iter()
+            .filter(|id| more(*id) > 0 && movable(tables, *id).is_some())
+            .map(|id| (std::cmp::Reverse(more(id)), id))
+            .collect();
+        order.sort_unstable();
+        let full = tables.node_use(from).active();
+        let here: BTreeMap<ServiceId, u32> = order.iter().map(|(_, id)| (*id, of(from, *id))).collect();
+        for (_, id) in order.into_iter().take(TRIALS_A_NODE) {
+            if !self.may_go_on() {
+                return false;
+            }
+            let Some(task) = self.candidate(id, from) else { continue };
+            let threshold = self.threshold;
+            let moved = self.try_move(task, from, |before, to| {
+                let (empty, there) = (before.node_use(to).active(), before.node_use(to).tasks_of(id));
+                let better = full >= empty + threshold && here.get(&id).is_some_and(|here| *here > there);
+                better.then(|| format!("{full} tasks on {{from}}, {empty} on {{to}}"))
+            });
+            if moved.is_some() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Ends a task on a copy of the copy. When the scheduler places the next one of its slot on a node that `helps` is content
+    /// with, that copy is the state from here on, and the node is returned.
+    fn try_move(
+        &mut self,
+        task: TaskId,
+        from: NodeId,
+        helps: impl FnOnce(&Tables, NodeId) -> Option<String>,
+    ) -> Option<NodeId> {
+        self.trials += 1;
+        let old = Arc::clone(self.copy.tables().task(task)?);
+        let mut trial = self.copy.again();
+        let told = Change::DirectTask { task, desired: Desired::Shutdown };
+        if trial.make(ChangeSet::of(vec![told])).is_err() || !trial.settle(self.keep_on) {
+            return None;
+        }
+        let filled = trial.tables().tasks_of_slot(old.service, old.slot).find(|t| t.fills_slot());
+        let target = filled.filter(|t| t.status.state == TaskState::Running)?.node?;
+        let before = self.copy.tables();
+        let reason = if target == from { None } else { helps(before, target) }?;
+        let (from, to) = (place(before, from)?, place(before, target)?);
+        let reason = reason.replace("{from}", &from.hostname).replace("{to}", &to.hostname);
+        let name = slot_name(before, before.service(old.service), old.slot);
+        self.moved.insert((old.service, old.slot));
+        self.moves.push(Move {
+            service: old.service,
+            name,
+            slot: old.slot,
+            task,
+            from,
+            to,
+            reason: reason.into(),
+        });
+        self.copy = trial;
+        Some(target)
+    }
+}
+
+/// The service when its tasks may be moved: replicated, and all of its spec.
+fn movable(tables: &Tables, id: ServiceId) -> Option<&Arc<Service>> {
+    let (service, used) = tables.service_with_use(id)?;
+    let replicated = matches!(service.mode, Mode::Replicated { .. });
+    (replicated && used.by_revision(service.revision) == used.filled()).then_some(service)
+}
+
+/// The most and the fewest tasks that a node which takes tasks has.
+fn extremes(tables: &Tables) -> (u32, u32) {
+    let loads = || tables.nodes_with_use().filter(|(n, _)| n.takes_tasks()).map(|(_, used)| used.active());
+    (loads().max().unwrap_or(0), loads().min().unwrap_or(0))
+}
