@@ -548,3 +548,33 @@ fn what_is_laid_over_is_not_settled() {
     assert!(refused.is_err() && view.task(task_id(2)).is_none());
     assert!(w.tables.task(task_id(1)).is_none(), "the committed tables know nothing of it");
 }
+
+/// A set that makes a task and removes its service and its node, and is refused after that: for a moment neither seems to be
+/// known any more.
+#[test]
+fn what_is_refused_leaves_the_indexes_and_decisions_of_services_and_nodes() {
+    let mut w = World::furnished();
+    let decide =
+        Change::Decide { service: service_id(1), rule: Rule::ScaleUp, task: None, text: "because".into() };
+    w.must(vec![create_task(1, 1, 0, 1), assign(1, 1), decide]);
+    w.must(vec![end(1, TaskState::Orphaned), Change::DeleteTask(task_id(1))]);
+    let facts = |tables: &store::Tables| {
+        let (service, node) = (service_id(1), node_id(1));
+        let decisions = tables.decisions(service).count();
+        (tables.service_index(service), tables.node_tasks_index(node), decisions)
+    };
+    let before = facts(&w.tables);
+    assert!(before.0 > 0 && before.1 > 0 && before.2 == 1, "{before:?}");
+    let labels = Labels::from([("zone".into(), "east".into())]);
+    let set = vec![
+        Change::UpdateService(model::Service { labels: labels.clone(), ..service(1, "web", 1) }),
+        Change::SetNode { node: node_id(1), role: Role::Worker, availability: Availability::Active, labels },
+        create_task(2, 1, 0, 1),
+        assign(2, 1),
+        Change::DeleteService(service_id(1)),
+        Change::DeleteNode(node_id(1)),
+        Change::DeleteNode(node_id(9)),
+    ];
+    w.try_apply(set).expect_err("there is no such node");
+    assert_eq!(facts(&w.tables), before);
+}
