@@ -240,7 +240,7 @@ mod tests {
         apply(6);
         published.lead(&plane);
         assert_eq!(indexes(), [("lead", 3), ("applied", 4), ("applied", 5), ("follow", 0), ("lead", 6)]);
-        let kept = published.events_after(EventId::default(), usize::MAX).map(|events| events.len());
+        let kept = published.events_after(EventId::end_of(0), usize::MAX).map(|events| events.len());
         assert_eq!(kept, Ok(6), "whoever reads events has them all");
     }
 }

@@ -245,7 +245,7 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use model::{JobId, Labels, Meta, Mode, NamespaceId, UpdatePolicy};
+    use model::{JobId, Labels, Meta, Mode, NamespaceId, Steering, UpdatePolicy};
 
     use super::*;
     use crate::slab::READS;
@@ -260,9 +260,12 @@ mod tests {
             labels: Labels::new(),
             mode,
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
             revision: RevisionId::from_u128(n),
             previous: None,
+            update_status: None,
             priority: 50,
+            steering: Steering::default(),
         }
     }
 

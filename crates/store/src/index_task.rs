@@ -17,13 +17,23 @@ impl Tables {
             (None, Some(new)) => {
                 self.insert_task(new);
             }
-            (Some(handle), Some(new)) => {
+            (Some(handle), Some(new)) if self.is_same_task(handle, &new) => {
                 self.replace_task(handle, new);
+            }
+            (Some(handle), Some(new)) => {
+                self.remove_task(handle);
+                self.insert_task(new);
             }
             (Some(handle), None) => {
                 self.remove_task(handle);
             }
         }
+    }
+
+    /// True when a task is the one under a handle, changed perhaps, and not one that was made anew under the same id.
+    fn is_same_task(&self, handle: u32, task: &Task) -> bool {
+        let fixed = |t: &Task| (t.created, t.service, t.slot, t.revision);
+        self.tasks.get(handle).is_some_and(|entry| fixed(&entry.task) == fixed(task))
     }
 
     /// A task under an id that nothing has; answers its handle.

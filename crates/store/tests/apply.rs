@@ -649,3 +649,46 @@ fn an_update_goes_one_way() {
     let done = status(&w).expect("it is kept");
     assert!(done.completed_at > Time::ZERO && done.began > began.began && !done.automatic);
 }
+
+/// A set that makes a task and removes its service and its node, and is refused after that: for a moment neither seems to be
+/// known any more.
+#[test]
+fn what_is_refused_leaves_the_indexes_and_decisions_of_services_and_nodes() {
+    let mut w = World::furnished();
+    let decide =
+        Change::Decide { service: service_id(1), rule: Rule::ScaleUp, task: None, text: "because".into() };
+    w.must(vec![create_task(1, 1, 0, 1), assign(1, 1), decide]);
+    w.must(vec![end(1, TaskState::Orphaned), Change::DeleteTask(task_id(1))]);
+    let facts = |tables: &Tables| {
+        let (service, node) = (service_id(1), node_id(1));
+        let decisions = tables.decisions(service).count();
+        (tables.service_index(service), tables.node_tasks_index(node), decisions)
+    };
+    let before = facts(&w.tables);
+    assert!(before.0 > 0 && before.1 > 0 && before.2 == 1, "{before:?}");
+    let labels = Labels::from([("zone".into(), "east".into())]);
+    let set = vec![
+        Change::UpdateService(model::Service { labels: labels.clone(), ..service(1, "web", 1) }),
+        Change::SetNode { node: node_id(1), role: Role::Worker, availability: Availability::Active, labels },
+        create_task(2, 1, 0, 1),
+        assign(2, 1),
+        Change::DeleteService(service_id(1)),
+        Change::DeleteNode(node_id(1)),
+        Change::DeleteNode(node_id(9)),
+    ];
+    w.try_apply(set).expect_err("there is no such node");
+    assert_eq!(facts(&w.tables), before);
+}
+
+#[test]
+fn a_task_that_was_made_anew_by_what_is_refused_is_the_old_one_again() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1)]);
+    let before = w.tables.clone();
+    let set = vec![Change::DeleteTask(task_id(1)), create_task(1, 1, 1, 1), Change::DeleteTask(task_id(9))];
+    w.try_apply(set).expect_err("there is no such task");
+    assert_eq!(w.tables.service_use(service_id(1)), before.service_use(service_id(1)));
+    let of_slot = |n| World::numbers(w.tables.tasks_of_slot(service_id(1), Slot::Number(n)));
+    assert_eq!((of_slot(0), of_slot(1)), (vec![1], vec![]));
+    assert_eq!(World::numbers(w.tables.tasks_waiting()), [1]);
+}

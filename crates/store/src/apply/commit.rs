@@ -23,31 +23,33 @@ impl Tx<'_> {
 
     /// Puts everything back.
     pub(super) fn undo(&mut self) {
+        // What is known under an id is forgotten only once all is back: until then a service or node may seem to be gone
+        // together with its tasks, and its index and decisions would be lost.
+        let (mut services, mut nodes) = (Vec::new(), Vec::new());
         while let Some(before) = self.journal.touched.pop() {
             match before {
                 Before::Cluster(old) => self.tables.set_cluster(old),
                 Before::Namespace(id, old) => self.tables.set_namespace(id, old),
                 Before::Node(id, old) => {
                     self.tables.set_node(id, old);
-                    self.tables.forget_node(id);
+                    nodes.push(id);
                 }
                 Before::Job(id, old) => self.tables.set_job(id, old),
                 Before::Service(id, old) => {
                     self.tables.set_service(id, old);
-                    self.tables.forget_service(id);
+                    services.push(id);
                 }
                 Before::Task(id, _, old) => {
-                    let now = self.tables.task(id).cloned();
-                    self.tables.set_task(id, old);
-                    if let Some(task) = now {
-                        self.tables.forget_service(task.service);
-                        if let Some(node) = task.node {
-                            self.tables.forget_node(node);
-                        }
+                    if let Some(task) = self.tables.task(id) {
+                        services.push(task.service);
+                        nodes.extend(task.node);
                     }
+                    self.tables.set_task(id, old);
                 }
             }
         }
+        services.into_iter().for_each(|id| self.tables.forget_service(id));
+        nodes.into_iter().for_each(|id| self.tables.forget_node(id));
         while let Some(id) = self.journal.made.pop() {
             self.tables.remove_revision(id);
         }
