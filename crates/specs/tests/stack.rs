@@ -474,8 +474,12 @@ fn files_that_cannot_be() {
     }
     let starts = [
         ("services:\n\tweb: 1\n", "f.yaml:2:", "tab"),
-        ("services: {}\nservices: {}\n", "f.yaml:2:1: ", "duplicate"),
-        ("services: {w: {command: a, command: b}}\n", "f.yaml:1:28: ", "duplicate"),
+        ("services: {}\nservices: {}\n", "f.yaml:2:1: ", "\"services\" is given twice in the same map"),
+        (
+            "services: {w: {command: a, command: b}}\n",
+            "f.yaml:1:28: ",
+            "\"command\" is given twice in the same map",
+        ),
         ("services: {w: {command: a}}\n---\nservices: {}\n", "f.yaml:", "document"),
         ("services: *x\n", "f.yaml:1:11: ", "anchor"),
     ];
