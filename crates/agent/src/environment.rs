@@ -14,6 +14,7 @@ use model::sync::Assignment;
 /// | --- | --- |
 /// | `PORT` | the first host port the task was given; absent without one |
 /// | `QUELEA_PORT_<name>` | the host port of that name; each character other than an ASCII letter or digit is written `_`. Of two names that become the same, the first counts |
+/// | `QUELEA_RESOURCE_<name>` | how many of the counted resource of that name are set aside for the program; written as above |
 /// | `QUELEA_TASK_ID`, `QUELEA_TASK_NAME`, `QUELEA_SERVICE_NAME`, `QUELEA_SLOT`, `QUELEA_NODE_ID` | who the program is |
 pub fn environment(assignment: &Assignment, program: &ProgramSpec, node: &str) -> Vec<(Arc<str>, Arc<str>)> {
     let mut env: BTreeMap<Arc<str>, Arc<str>> = program.env.clone();
@@ -31,16 +32,19 @@ pub fn environment(assignment: &Assignment, program: &ProgramSpec, node: &str) -
         ours.insert("PORT".into(), first.port.to_string().into());
     }
     for port in assignment.ports.iter().filter(|port| !port.name.is_empty()) {
-        ours.entry(port_variable(&port.name)).or_insert_with(|| port.port.to_string().into());
+        ours.entry(variable("QUELEA_PORT_", &port.name)).or_insert_with(|| port.port.to_string().into());
+    }
+    for (name, count) in &program.reserve.generic {
+        ours.entry(variable("QUELEA_RESOURCE_", name)).or_insert_with(|| count.to_string().into());
     }
     env.append(&mut ours);
     env.into_iter().collect()
 }
 
-/// The variable that tells the port of this name.
-fn port_variable(name: &str) -> Arc<str> {
+/// The variable that tells something of this name.
+fn variable(prefix: &str, name: &str) -> Arc<str> {
     let plain = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    "QUELEA_PORT_".chars().chain(plain).collect::<String>().into()
+    prefix.chars().chain(plain).collect::<String>().into()
 }
 
 #[cfg(test)]
@@ -67,6 +71,14 @@ mod tests {
         let mut spec = ProgramSpec::new(DriverKind::Exec, vec!["true".into()]);
         spec.env = env.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
         spec
+    }
+
+    #[test]
+    fn how_many_of_a_resource_it_has() {
+        let mut program = program(&[]);
+        program.reserve.generic = [("nvidia-gpu".into(), 2)].into();
+        let env = environment(&assignment(&[]), &program, "n1");
+        assert!(env.contains(&("QUELEA_RESOURCE_nvidia_gpu".into(), "2".into())), "{env:?}");
     }
 
     const WHO: &str =

@@ -7,9 +7,11 @@ mod config;
 mod keeper;
 mod listeners;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::Labels;
@@ -45,10 +47,26 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Labels that this node gets.
     pub labels: Labels,
+    /// Counted resources that this node offers.
+    pub generic: BTreeMap<Arc<str>, i64>,
     /// True for `dev`: tasks end with it, and without a data directory of its own everything is thrown away.
     pub foreground: bool,
     /// True when the data is thrown away at the end.
     pub ephemeral: bool,
+}
+
+/// Counted resources as a node offers them.
+///
+/// # Errors
+/// A count that is 0 or too large, or a name that is empty.
+pub fn generic(counts: impl IntoIterator<Item = (String, u64)>) -> Result<BTreeMap<Arc<str>, i64>, Failure> {
+    let count = |(name, count): (String, u64)| match i64::try_from(count) {
+        Ok(count) if (1..1 << 40).contains(&count) && !name.is_empty() => Ok((Arc::from(name), count)),
+        _ => Err(Failure::Usage(format!(
+            "--node-generic-resource {name}={count}: not a name and a count above 0"
+        ))),
+    };
+    counts.into_iter().map(count).collect()
 }
 
 /// The program that supervises processes: this very file, even if a newer one was put in its place since.
@@ -149,6 +167,7 @@ async fn serve_bound(
         run_dir: settings.data_dir.join("run"),
         ephemeral: settings.ephemeral,
         labels: settings.labels.clone(),
+        generic: settings.generic.clone(),
         supervisor: supervisor(),
         soft_files,
     });

@@ -1,16 +1,17 @@
 //! What this machine is: for the description that its agent registers with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drivers::Driver;
 use model::{Description, DriverInfo, Labels, Platform, Resources};
 
-/// Describes this machine.
-pub fn describe(drivers: &[Arc<dyn Driver>]) -> Description {
+/// Describes this machine, which offers these counted resources.
+pub fn describe(drivers: &[Arc<dyn Driver>], generic: &BTreeMap<Arc<str>, i64>) -> Description {
     Description {
         hostname: hostname().into(),
         platform: Platform { os: std::env::consts::OS.into(), arch: architecture().into() },
-        resources: Resources { nano_cpus: nano_cpus(), memory: memory(), ..Resources::default() },
+        resources: Resources { nano_cpus: nano_cpus(), memory: memory(), generic: generic.clone() },
         drivers: drivers.iter().map(|d| driver_info(&**d)).collect(),
         engine_labels: Labels::new(),
         version: env!("CARGO_PKG_VERSION").into(),

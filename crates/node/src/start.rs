@@ -43,6 +43,8 @@ pub struct Options {
     pub ephemeral: bool,
     /// Labels that this node gets beside those it has, matched by `node.labels.*`.
     pub labels: Labels,
+    /// Counted resources that this node offers, such as `gpu`.
+    pub generic: BTreeMap<Arc<str>, i64>,
     /// The program that supervises processes, and the arguments before its own.
     pub supervisor: (PathBuf, Vec<OsString>),
     /// How many files programs may have open unless they ask for more; what the daemon has when `None`.
@@ -100,7 +102,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
 
     let drivers = drivers(&options, &identity);
     let all: Vec<Arc<dyn Driver>> = drivers.values().cloned().collect();
-    let description = Arc::new(describe(&all));
+    let description = Arc::new(describe(&all, &options.generic));
     let held = Held::default();
     let handle = Arc::new(Handle {
         published: Arc::clone(&published),

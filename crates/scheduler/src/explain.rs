@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Node, Slot, Task, Verdict};
+use model::{Node, Slot, Steering, Task, Verdict};
 use store::{NodeUse, Tables};
 
 use crate::field::Seat;
@@ -16,7 +16,10 @@ use crate::reason::verdict;
 ///
 /// Costs the filters of each node, with a sentence for each that refuses.
 pub fn explain(view: &Tables, task: &Task) -> Vec<Verdict> {
-    let Some(need) = Need::of(view, task.service, view.service_use(task.service), task.revision, 1) else {
+    // What a service wishes makes no node unfit.
+    let none = Steering::default();
+    let used = view.service_use(task.service);
+    let Some(need) = Need::of(view, task.service, &none, used, task.revision, 1) else {
         return Vec::new();
     };
     let ask = |(node, used): (&Arc<Node>, &NodeUse)| {

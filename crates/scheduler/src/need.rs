@@ -3,8 +3,7 @@
 use std::cell::Cell;
 
 use model::{
-    DriverKind, NodeId, Protocol, Resources, RevisionId, ServiceId, Span, Steering, Strategy, TaskSpec,
-    TaskState, Time,
+    DriverKind, NodeId, Protocol, Resources, RevisionId, ServiceId, Span, Steering, TaskSpec, TaskState, Time,
 };
 use store::{ServiceUse, Tables};
 
@@ -44,10 +43,6 @@ struct Failures<'v> {
 const FAILURES: u32 = 5;
 const FAILURES_COUNT_FOR: Span = Span::from_secs(5 * 60);
 
-/// The wishes of a service that is gone.
-static NO_WISHES: Steering =
-    Steering { preferences: Vec::new(), affinities: Vec::new(), strategy: Strategy::Spread, preempt: false };
-
 /// The protocols in the order of [`Need::open`].
 pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
 
@@ -57,10 +52,11 @@ pub(crate) fn driver_bit(driver: DriverKind) -> u32 {
 }
 
 impl<'v> Need<'v> {
-    /// What the tasks of this revision want, of a service that has so many; `None` when the revision is gone.
+    /// What the tasks of this revision want, of a service that wishes this and has so many; `None` when the revision is gone.
     pub fn of(
         view: &'v Tables,
         service: ServiceId,
+        steering: &'v Steering,
         used: &ServiceUse,
         revision: RevisionId,
         turn: u32,
@@ -71,7 +67,6 @@ impl<'v> Need<'v> {
             let open = spec.ports.iter().filter(|port| port.published == 0 && port.protocol == protocol);
             open.count() as u32
         });
-        let steering = view.service(service).map_or(&NO_WISHES, |service| &service.steering);
         let failed = used.by_state(TaskState::Failed) + used.by_state(TaskState::Rejected);
         let since = Time(view.time().0.saturating_sub(FAILURES_COUNT_FOR.0));
         let failures = (failed >= FAILURES).then_some(Failures { view, revision, since });

@@ -177,7 +177,14 @@ impl<'v> Pass<'v, '_> {
         let first_left = self.left.len();
         let mut seats = Vec::new();
         for group in groups {
-            let need = Need::of(self.view, group.service.id, group.used, group.revision, self.turn);
+            let need = Need::of(
+                self.view,
+                group.service.id,
+                &group.service.steering,
+                group.used,
+                group.revision,
+                self.turn,
+            );
             if let Some(need) = need {
                 self.place_group(group, need, &mut seats);
             }
@@ -188,7 +195,9 @@ impl<'v> Pass<'v, '_> {
     /// Places the tasks of a group, those that were made for a node before the others of as many as may still be placed.
     /// `seats` collects where.
     fn place_group(&mut self, group: &Group<'v>, need: Need<'v>, seats: &mut Vec<u32>) {
-        let mut found = self.found_before(group, &need);
+        let mut tasks = group.tasks(self.view).peekable();
+        let waited = tasks.peek().is_some_and(|first| first.unplaced.is_some());
+        let mut found = if waited { self.found_before(group, &need) } else { None };
         if let (Some(found), Some((count, first, last))) = (&found, self.ends(group))
             && !need.steering.preempt
             && [first, last].iter().all(|task| task.unplaced.as_deref() == Some(&found.why))
@@ -196,7 +205,6 @@ impl<'v> Pass<'v, '_> {
             self.out.unplaced += count;
             return self.leave(group, need, Vec::new(), found_unread(found, first, last));
         }
-        let mut tasks = group.tasks(self.view).peekable();
         let mut left = Vec::new();
         let mut stuck = found.is_some();
         while tasks.peek().is_some() {
@@ -244,6 +252,11 @@ impl<'v> Pass<'v, '_> {
             return Vec::new();
         }
         self.field.complete();
+        if self.reason(need).is_none() {
+            // A node whose change is in flight would take them: nobody has to end.
+            self.out.held = true;
+            return Vec::new();
+        }
         let kept = self.rooms.keep(self.view, &mut self.field, need, service.priority, &free);
         for (task, kept) in free.iter().zip(&kept) {
             if !kept.end.is_empty() {
@@ -264,8 +277,7 @@ impl<'v> Pass<'v, '_> {
     /// Why the group finds no node, when it found none before: what found none will hardly find one now, so the reason is looked
     /// for at once, before its tasks are read.
     fn found_before(&mut self, group: &Group<'v>, need: &Need<'v>) -> Option<Found> {
-        let (_, first, _) = self.ends(group)?;
-        first.unplaced.as_ref()?;
+        self.ends(group)?;
         self.field.complete();
         let why = self.reason(need)?;
         Some(Found { why, placed: self.out.placed })

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::*;
 use model::{
-    Availability, FilterKind, Node, NodeState, Protocol, Resources, Task, TaskSpec, TaskState, Unplaced,
+    Affinity, Availability, FilterKind, Node, NodeState, Preference, Protocol, Resources, Steering, Strategy,
+    Target, Task, TaskSpec, TaskState, Unplaced,
 };
 use scheduler::{Limits, explain, schedule};
 use store::{Change, Tables};
@@ -75,6 +76,35 @@ fn random_spec(chance: &mut Chance, service: u32) -> TaskSpec {
     spec
 }
 
+/// What the services of a cluster wish.
+#[derive(Clone, Copy, PartialEq)]
+enum Wishes {
+    None,
+    Soft,
+    /// Some may end others: room that is kept for one is then not there for another, though it is free.
+    Preempt,
+}
+
+fn random_steering(chance: &mut Chance, preempt: bool) -> Steering {
+    let keys = ["node.labels.zone", "node.labels.rack", "node.hostname"];
+    let preference = |chance: &mut Chance| {
+        let target = Target { value: "a".into(), percent: chance.below(101) as u8 };
+        let targets = if chance.one_in(3) { vec![target] } else { Vec::new() };
+        Preference { over: keys[chance.below(3) as usize].parse().expect("a key"), targets }
+    };
+    let affinity = |chance: &mut Chance| {
+        let zone = ["a", "b", "c"][chance.below(3) as usize];
+        let to = format!("node.labels.zone=={zone}").parse().expect("a constraint");
+        Affinity { to, weight: if chance.one_in(2) { 7 } else { -100 } }
+    };
+    Steering {
+        preferences: (0..chance.below(3)).map(|_| preference(chance)).collect(),
+        affinities: (0..chance.below(3)).map(|_| affinity(chance)).collect(),
+        strategy: if chance.one_in(3) { Strategy::Binpack } else { Strategy::Spread },
+        preempt: preempt && chance.one_in(2),
+    }
+}
+
 fn spec_of<'t>(tables: &'t Tables, task: &Task) -> &'t TaskSpec {
     &tables.revision(task.revision).expect("a task keeps its revision").task
 }
@@ -96,7 +126,7 @@ fn check_nodes(tables: &Tables, at: &str) {
                 assert!(asked.published == 0 || asked.published == bound.port, "{at}");
             }
             let count = of_service.entry(task.service).or_insert(0);
-            *count += 1;
+            *count += u32::from(task.desired.is_wanted());
             let most = spec.placement.max_replicas;
             assert!(most == 0 || *count <= most, "{at}: {count} of {most} on {}", node.id);
             assert!(spec.placement.constraints.iter().all(|c| c.holds(node)), "{at}");
@@ -133,7 +163,7 @@ fn check_reasons(tables: &Tables, at: &str) {
 }
 
 /// A cluster of `nodes` that gets `tasks` in waves, loses some, and shrinks here and there.
-fn live(seed: u64, nodes: u32, tasks: u32) {
+fn live(seed: u64, nodes: u32, tasks: u32, wishes: Wishes) {
     let at = format!("seed {seed}");
     let mut chance = Chance(seed);
     let mut w = World::new((1..=nodes).map(|n| random_node(&mut chance, n)));
@@ -141,6 +171,9 @@ fn live(seed: u64, nodes: u32, tasks: u32) {
     for n in 1..=services {
         let spec = random_spec(&mut chance, n);
         w.prioritised(n, spec, 1 + chance.below(100) as u8);
+        if wishes != Wishes::None {
+            w.steer(n, |s| *s = random_steering(&mut chance, wishes == Wishes::Preempt));
+        }
     }
     let mut made = Vec::new();
     let limits = Limits { placements: tasks as usize / 7 + 1, reasons: tasks as usize / 5 + 1, set: 100 };
@@ -154,11 +187,17 @@ fn live(seed: u64, nodes: u32, tasks: u32) {
             assert!(passes < 1000, "{at}: does not end");
         }
         check_nodes(&w.tables, &at);
-        check_reasons(&w.tables, &at);
+        if wishes != Wishes::Preempt {
+            check_reasons(&w.tables, &at);
+        }
         let again = schedule(&w.tables, &limits);
         assert!(again.sets.is_empty() && !again.more && !again.held, "{at}: a second pass has news");
 
-        let ended = made.iter().filter(|task| w.task(**task).holds_reservation() && chance.one_in(5));
+        let told = |task: &Task| task.desired == model::Desired::Shutdown;
+        let ended = made.iter().filter(|task| {
+            let task = w.task(**task);
+            task.holds_reservation() && chance.one_in(if told(task) { 2 } else { 5 })
+        });
         let ended: Vec<u32> = ended.copied().collect();
         for task in ended {
             w.report(task, if chance.one_in(2) { TaskState::Failed } else { TaskState::Complete });
@@ -173,12 +212,16 @@ fn live(seed: u64, nodes: u32, tasks: u32) {
 
 #[test]
 fn a_large_cluster_keeps_every_promise() {
-    live(1, 100, 10_000);
+    live(1, 100, 10_000, Wishes::None);
+    live(1, 100, 10_000, Wishes::Soft);
+    live(1, 100, 10_000, Wishes::Preempt);
 }
 
 #[test]
 fn many_small_clusters_keep_every_promise() {
     for seed in 2..60 {
-        live(seed, 1 + (seed % 9) as u32, 40 + (seed as u32 % 5) * 80);
+        for wishes in [Wishes::None, Wishes::Soft, Wishes::Preempt] {
+            live(seed, 1 + (seed % 9) as u32, 40 + (seed as u32 % 5) * 80, wishes);
+        }
     }
 }

@@ -221,7 +221,7 @@ fn check(tables: &Tables) {
         } else {
             assert_eq!(facts.active, 0, "a removed node holds nothing");
         }
-        assert_eq!(read_node_facts(tables.node_use(node)), facts, "node {n}");
+        assert_eq!(read_node_facts(tables, node), facts, "node {n}");
         assert_eq!(ids(tables.tasks_of_node(node)), sorted(tables, |t| t.node == Some(node), |t| t.id));
     }
     load.sort();

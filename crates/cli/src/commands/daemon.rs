@@ -20,7 +20,8 @@ const PORT: u16 = 4747;
 /// Run the daemon of a machine. What it runs outlives it, and is found again by the next one.
 #[derive(Debug, Args)]
 pub struct Daemon {
-    /// The configuration file: YAML with the keys data_dir, socket, listen and labels. Flags win.
+    /// The configuration file: YAML with the keys data_dir, socket, listen, labels and
+    /// node_generic_resources. Flags win.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where everything is kept; /var/lib/quelea when it is not given.
@@ -35,6 +36,9 @@ pub struct Daemon {
     /// A label of this node, NAME=VALUE, matched by node.labels.NAME.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = options::pair)]
     labels: Vec<(String, String)>,
+    /// A counted resource that this node offers, NAME=N.
+    #[arg(long = "node-generic-resource", value_name = "NAME=N", value_parser = super::service_spec::generic_resource)]
+    generic: Vec<(String, u64)>,
 }
 
 impl Daemon {
@@ -53,11 +57,14 @@ impl Daemon {
         let data_dir = named.unwrap_or_else(|| DATA_DIR.into());
         let mut labels = config.labels;
         labels.extend(self.labels);
+        let mut generic = config.node_generic_resources;
+        generic.extend(self.generic);
         let settings = Settings {
             socket: std::path::absolute(&socket).unwrap_or(socket),
             data_dir: std::path::absolute(&data_dir).unwrap_or(data_dir),
             listen: self.listen.or(config.listen).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
             labels: labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
+            generic: serve::generic(generic)?,
             foreground: false,
             ephemeral: false,
         };

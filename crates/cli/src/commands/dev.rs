@@ -27,6 +27,9 @@ pub struct Dev {
     /// A label of this node, NAME=VALUE, matched by node.labels.NAME.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = options::pair)]
     labels: Vec<(String, String)>,
+    /// A counted resource that this node offers, NAME=N.
+    #[arg(long = "node-generic-resource", value_name = "NAME=N", value_parser = super::service_spec::generic_resource)]
+    generic: Vec<(String, u64)>,
 }
 
 impl Dev {
@@ -45,8 +48,9 @@ impl Dev {
         let socket = std::path::absolute(&socket).unwrap_or(socket);
         let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
         let labels = self.labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
-        let settings =
-            Settings { data_dir, socket, listen: self.listen, labels, foreground: true, ephemeral };
+        let generic = serve::generic(self.generic)?;
+        let listen = self.listen;
+        let settings = Settings { data_dir, socket, listen, labels, generic, foreground: true, ephemeral };
         serve::run(settings, screen)
     }
 }

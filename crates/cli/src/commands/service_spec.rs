@@ -112,7 +112,7 @@ pub struct CommonFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     priority: Option<u8>,
     /// Whether tasks whose priority is at least 10 lower may be ended to make room.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     preempt: Option<bool>,
     /// Which of equally good nodes is taken: spread (the emptiest) or binpack (the fullest).
     #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
@@ -316,7 +316,9 @@ pub fn generic_resource(text: &str) -> Result<(String, u64), String> {
     let (name, amount) = options::pair(text)?;
     match amount.parse::<u64>() {
         Ok(n) if n > 0 => Ok((name, n)),
-        _ => Err(format!("{amount:?} is not a count above 0")),
+        _ => Err(format!(
+            "{amount:?} is not a count above 0; resources with named values are not supported yet"
+        )),
     }
 }
 

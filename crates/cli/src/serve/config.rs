@@ -24,6 +24,9 @@ pub struct Config {
     /// As `--label`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// As `--node-generic-resource`.
+    #[serde(default)]
+    pub node_generic_resources: BTreeMap<String, u64>,
 }
 
 impl Config {
@@ -61,12 +64,13 @@ mod tests {
     fn keys_are_those_of_the_flags() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("quelea.yaml");
-        std::fs::write(&path, "data_dir: /d\nsocket: /s\nlisten: 127.0.0.1:0\nlabels: {zone: east}\n")
+        std::fs::write(&path, "data_dir: /d\nsocket: /s\nlisten: 127.0.0.1:0\nlabels: {zone: east}\nnode_generic_resources: {gpu: 2}\n")
             .unwrap();
         let config = Config::read(&path).unwrap();
         assert_eq!(config.data_dir, Some("/d".into()));
         assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
         assert_eq!(config.labels["zone"], "east");
+        assert_eq!(config.node_generic_resources["gpu"], 2);
         for (text, word) in [
             ("dta_dir: /d\n", "dta_dir"),
             ("listen: here\n", "listen"),
