@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
 use model::Index;
-use store::{EventId, Gone};
+use store::{EventId, Gone, KeptEvent};
 
 use crate::api::{Answer, Api, Call, set_index};
 use crate::errors::ApiError;
@@ -134,10 +134,10 @@ impl Feed {
         format!("id: {}\n\n", self.position)
     }
 
-    fn render(&self, events: &[store::Event]) -> String {
+    fn render(&self, events: &[KeptEvent]) -> String {
         let tables = self.api.cluster.snapshot();
-        let wanted = |event: &&store::Event| {
-            self.kinds.is_empty() || self.kinds.iter().any(|k| k == to::event::kind(&event.object))
+        let wanted = |event: &&KeptEvent| {
+            self.kinds.is_empty() || self.kinds.iter().any(|k| k == to::event::kind(&event.subject))
         };
         let mut text = String::new();
         for event in events.iter().filter(wanted) {

@@ -1,17 +1,17 @@
 //! Events and lines of logs.
 
 use control::{LogItem as Item, tasks};
-use store::{Object, Tables};
+use store::{About, KeptEvent, Subject, Tables};
 
 use super::{text_or_none, time};
 use crate::types::{Event, LogItem};
 
-/// An event. Names come from the newest state: the event itself says only what changed.
-pub(crate) fn event(tables: &Tables, event: &store::Event) -> Event {
+/// An event. Names of tasks come from the newest state: the event itself knows the service by its id.
+pub(crate) fn event(tables: &Tables, event: &KeptEvent) -> Event {
     let mut shown = Event {
         id: event.id.to_string(),
         at: time(event.at),
-        kind: kind(&event.object).into(),
+        kind: kind(&event.subject).into(),
         action: event.action.as_str().into(),
         object: String::new(),
         name: String::new(),
@@ -22,39 +22,41 @@ pub(crate) fn event(tables: &Tables, event: &store::Event) -> Event {
         desired: None,
         message: None,
     };
-    let (id, name) = match &event.object {
-        Object::Cluster(cluster) => (cluster.id.to_string(), cluster.name.to_string()),
-        Object::Namespace(namespace) => (namespace.id.to_string(), namespace.name.to_string()),
-        Object::Job(job) => (job.id.to_string(), job.name.to_string()),
-        Object::Service(service) => (service.id.to_string(), service.name.to_string()),
-        Object::Node(node) => {
-            shown.state = Some(node.status.state.as_str().into());
-            shown.message = text_or_none(&node.status.message);
-            (node.id.to_string(), node.description.hostname.to_string())
+    let (id, name) = match &event.subject {
+        Subject::Cluster(cluster) => named(cluster),
+        Subject::Namespace(namespace) => named(namespace),
+        Subject::Job(job) => named(job),
+        Subject::Service(service) => named(service),
+        Subject::Node { about, state, message } => {
+            shown.state = Some(state.as_str().into());
+            shown.message = text_or_none(message);
+            named(about)
         }
-        Object::Task(task) => {
+        Subject::Task(task) => {
             shown.service = Some(task.service.to_string());
             shown.node = task.node.map(|id| id.to_string());
-            shown.state = Some(task.status.state.to_string());
+            shown.state = Some(task.state.to_string());
             shown.desired = Some(task.desired.to_string());
-            let unplaced = task.unplaced.as_ref().filter(|_| task.waits_for_node());
-            shown.message =
-                unplaced.map(ToString::to_string).or(task.status.message.as_ref().map(ToString::to_string));
-            (task.id.to_string(), tasks::name(tables, task))
+            shown.message = task.message.as_ref().map(ToString::to_string);
+            (task.id.to_string(), tasks::name_of_slot(tables, task.service, task.slot))
         }
     };
     Event { object: id, name, ..shown }
 }
 
+fn named<I: ToString>(about: &About<I>) -> (String, String) {
+    (about.id.to_string(), about.name.to_string())
+}
+
 /// The word for what an event is about.
-pub(crate) fn kind(object: &Object) -> &'static str {
-    match object {
-        Object::Cluster(_) => "cluster",
-        Object::Namespace(_) => "namespace",
-        Object::Node(_) => "node",
-        Object::Job(_) => "job",
-        Object::Service(_) => "service",
-        Object::Task(_) => "task",
+pub(crate) fn kind(subject: &Subject) -> &'static str {
+    match subject {
+        Subject::Cluster(_) => "cluster",
+        Subject::Namespace(_) => "namespace",
+        Subject::Node { .. } => "node",
+        Subject::Job(_) => "job",
+        Subject::Service(_) => "service",
+        Subject::Task(_) => "task",
     }
 }
 
