@@ -3,12 +3,13 @@
 //! A service is there when exactly its wanted tasks run, all of the current revision, and have done so for
 //! [`STEADY`]. Waiting ends early, as failed, when the tasks of one slot fail [`FAILURES`] times, or when nothing of the
 //! service is left that could still start. A task for which there is no node is no failure: its reason is shown, and waiting goes
-//! on until the deadline, since it starts by itself when the reason goes.
+//! on until the deadline, since it starts by itself when the reason goes. While an update goes on, what fails is its affair:
+//! waiting ends when it pauses, or has been rolled back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use native_api::types::{Service, ServiceStatus, Task};
+use native_api::types::{Service, ServiceStatus, Task, UpdateState, UpdateStatus};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -65,7 +66,7 @@ pub async fn converge(client: &Client, screen: &mut Screen, wait: Wait) -> Resul
             }
             _ = tick.tick() => {}
         }
-        if let Err(failure) = board.look_closer(client).await {
+        if let Err(failure) = board.updates().and(board.look_closer(client).await) {
             break Err(failure);
         }
         board.draw(screen, false)?;
@@ -148,6 +149,7 @@ struct Line {
     id: String,
     name: String,
     status: Option<ServiceStatus>,
+    update: Option<UpdateStatus>,
     heard_at: Instant,
     /// Since when it is as it should be.
     there_since: Option<Instant>,
@@ -167,6 +169,7 @@ impl Board {
             id: id.clone(),
             name: name.clone(),
             status: None,
+            update: None,
             heard_at: Instant::now(),
             there_since: None,
             failed: BTreeMap::new(),
@@ -195,6 +198,7 @@ impl Board {
             }
             line.there_since = service.status.converged.then(|| line.there_since.unwrap_or(now));
             line.status = Some(service.status);
+            line.update = service.update_status;
         }
     }
 
@@ -215,6 +219,11 @@ impl Board {
             line.look_at(&tasks, self.index)?;
         }
         Ok(())
+    }
+
+    /// Whether an update has come to an end that is none: paused, or taken back by itself since the wait began.
+    fn updates(&self) -> Result<(), Failure> {
+        self.lines.iter().try_for_each(|line| line.check_update(self.index))
     }
 
     fn all_there(&self) -> bool {
@@ -298,6 +307,27 @@ impl Line {
         self.finished || self.there_since.is_some_and(|since| since.elapsed() >= STEADY)
     }
 
+    fn check_update(&self, index: u64) -> Result<(), Failure> {
+        let Some(update) = &self.update else { return Ok(()) };
+        let told = format!("{}: {}", self.name, plain(&update.message));
+        let converged = self.status.as_ref().is_some_and(|s| s.converged);
+        match update.state {
+            // A pause from before the wait stands in the way as well, unless nothing is missing.
+            UpdateState::Paused | UpdateState::RollbackPaused if update.index >= index || !converged => {
+                Err(Failure::Refused(told))
+            }
+            UpdateState::RollbackCompleted if update.automatic && update.index >= index => {
+                Err(Failure::RolledBack(told))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_updating(&self) -> bool {
+        let state = self.update.as_ref().map(|u| u.state);
+        matches!(state, Some(UpdateState::Updating | UpdateState::RollbackStarted))
+    }
+
     fn ended(&self) -> u64 {
         let ended = ["complete", "shutdown", "failed", "rejected", "orphaned"];
         let Some(status) = &self.status else { return 0 };
@@ -329,6 +359,9 @@ impl Line {
                 self.failed.entry(task.name.clone()).or_default().insert(task.id.clone());
                 self.last_failure = Some(failure_of(task));
             }
+        }
+        if self.is_updating() {
+            return Ok(());
         }
         let last = self.last_failure.clone().unwrap_or_default();
         if let Some((slot, ids)) = self.failed.iter().find(|(_, ids)| ids.len() >= FAILURES) {
@@ -364,6 +397,15 @@ impl Line {
         }
         if status.updated < status.wanted && status.updated > 0 {
             text.push_str(&format!(", {} of the new revision", status.updated));
+        }
+        match &self.update {
+            Some(update) if update.state == UpdateState::RollbackStarted => {
+                text.push_str(&format!(", {}", update.message));
+            }
+            Some(update) if update.state == UpdateState::Updating && status.updated >= status.wanted => {
+                text.push_str(", being watched");
+            }
+            _ => {}
         }
         match (&status.reason, status.waiting) {
             (Some(reason), n) => text.push_str(&format!(", {n} waiting: {reason}")),
@@ -590,6 +632,36 @@ mod tests {
         assert_eq!(line.text(), "web: 1/3 running, 2 waiting: no suitable node (1 node is drained)");
         line.finished = true;
         assert_eq!(line.text(), "web: 1/3 running, ended with success");
+    }
+
+    /// Each row: state, by itself, index at which it began (the wait began at 10), converged; then the exit it means.
+    #[test]
+    fn an_update_ends_the_wait_when_it_ends_badly() {
+        for (state, automatic, index, converged, ending) in [
+            ("updating", false, 11, false, "goes on"),
+            ("paused", false, 11, true, "refused"),
+            ("paused", false, 5, false, "refused"),
+            ("paused", false, 5, true, "goes on"),
+            ("completed", false, 11, true, "goes on"),
+            ("rollback_started", true, 12, false, "goes on"),
+            ("rollback_paused", true, 12, false, "refused"),
+            ("rollback_completed", true, 12, true, "rolled back"),
+            ("rollback_completed", true, 5, true, "goes on"),
+            ("rollback_completed", false, 12, true, "goes on"),
+        ] {
+            let mut line = line(ServiceStatus { converged, ..wanted(2, 2) });
+            line.update = serde_json::from_value(serde_json::json!({
+                "state": state, "automatic": automatic, "index": index, "started_at": "", "message": "why",
+            }))
+            .unwrap();
+            let told = match line.check_update(10) {
+                Ok(()) => "goes on",
+                Err(Failure::Refused(text)) if text == "web: why" => "refused",
+                Err(Failure::RolledBack(text)) if text == "web: why" => "rolled back",
+                Err(other) => panic!("{state}: {other}"),
+            };
+            assert_eq!(told, ending, "{state} {automatic} {index} {converged}");
+        }
     }
 
     #[test]

@@ -11,3 +11,4 @@ mod input;
 mod place;
 mod scale;
 mod support;
+mod update;
