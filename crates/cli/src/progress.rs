@@ -3,13 +3,14 @@
 //! A service is there when exactly its wanted tasks run, all of the current revision, have done so for [`STEADY`], and no
 //! task of it has ended by itself within [`SETTLED`]. Waiting ends early, as failed, only when nothing of the service is
 //! left that could still start. Tasks that end and are replaced, and tasks for which there is no node, are waited for until the
-//! deadline, since what keeps them may go by itself; what happened and what comes next is shown whenever it changes.
+//! deadline, since what keeps them may go by itself; what happened and what comes next is shown whenever it changes. While an update
+//! goes on, what ends is its affair: waiting ends when it pauses, or has been rolled back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use native_api::types::{Condition, RestartPolicy, Service, ServiceStatus, Task};
+use native_api::types::{Condition, RestartPolicy, Service, ServiceStatus, Task, UpdateState, UpdateStatus};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -67,7 +68,7 @@ pub async fn converge(client: &Client, screen: &mut Screen, wait: Wait) -> Resul
             }
             _ = tick.tick() => {}
         }
-        if let Err(failure) = board.look_closer(client, screen.now()).await {
+        if let Err(failure) = board.updates().and(board.look_closer(client, screen.now()).await) {
             break Err(failure);
         }
         board.draw(screen, false)?;
@@ -150,6 +151,7 @@ struct Line {
     id: String,
     name: String,
     status: Option<ServiceStatus>,
+    update: Option<UpdateStatus>,
     heard_at: Instant,
     /// Since when it is as it should be.
     there_since: Option<Instant>,
@@ -201,6 +203,7 @@ impl Board {
             id: id.clone(),
             name: name.clone(),
             status: None,
+            update: None,
             heard_at: Instant::now(),
             there_since: None,
             policy: RestartPolicy::default(),
@@ -237,6 +240,7 @@ impl Board {
             line.policy = service.spec.restart_policy;
             line.there_since = service.status.converged.then(|| line.there_since.unwrap_or(now));
             line.status = Some(service.status);
+            line.update = service.update_status;
         }
     }
 
@@ -257,6 +261,11 @@ impl Board {
             line.look_at(&tasks, self.index, clock)?;
         }
         Ok(())
+    }
+
+    /// Whether an update has come to an end that is none: paused, or taken back by itself since the wait began.
+    fn updates(&self) -> Result<(), Failure> {
+        self.lines.iter().try_for_each(|line| line.check_update(self.index))
     }
 
     fn all_there(&self) -> bool {
@@ -358,6 +367,27 @@ impl Line {
         self.finished || (settled && self.there_since.is_some_and(|since| since.elapsed() >= STEADY))
     }
 
+    fn check_update(&self, index: u64) -> Result<(), Failure> {
+        let Some(update) = &self.update else { return Ok(()) };
+        let told = format!("{}: {}", self.name, plain(&update.message));
+        let converged = self.status.as_ref().is_some_and(|s| s.converged);
+        match update.state {
+            // A pause from before the wait stands in the way as well, unless nothing is missing.
+            UpdateState::Paused | UpdateState::RollbackPaused if update.index >= index || !converged => {
+                Err(Failure::Refused(told))
+            }
+            UpdateState::RollbackCompleted if update.automatic && update.index >= index => {
+                Err(Failure::RolledBack(told))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_updating(&self) -> bool {
+        let state = self.update.as_ref().map(|u| u.state);
+        matches!(state, Some(UpdateState::Updating | UpdateState::RollbackStarted))
+    }
+
     fn ended(&self) -> u64 {
         let ended = ["complete", "shutdown", "failed", "rejected", "orphaned"];
         let Some(status) = &self.status else { return 0 };
@@ -400,6 +430,9 @@ impl Line {
         let newest = ends.iter().max_by_key(|t| (t.since.parse::<Timestamp>().ok(), t.version));
         if let Some(task) = newest {
             self.trouble = Some(self.trouble_of(task, tasks, clock));
+        }
+        if self.is_updating() {
+            return Ok(());
         }
         let wanted = self.status.as_ref().map_or(0, |s| s.wanted);
         let ours: Vec<&Task> = tasks.iter().filter(|t| t.current && t.desired != "remove").collect();
@@ -485,6 +518,15 @@ impl Line {
         let mut text = String::new();
         if status.updated < status.wanted && status.updated > 0 {
             text.push_str(&format!(", {} of the new revision", status.updated));
+        }
+        match &self.update {
+            Some(update) if update.state == UpdateState::RollbackStarted => {
+                text.push_str(&format!(", {}", update.message));
+            }
+            Some(update) if update.state == UpdateState::Updating && status.updated >= status.wanted => {
+                text.push_str(", being watched");
+            }
+            _ => {}
         }
         match (&status.reason, status.waiting) {
             (Some(reason), n) => text.push_str(&format!(", {n} waiting: {reason}")),
@@ -742,6 +784,36 @@ mod tests {
         let mut whole = serde_json::json!({"desired": "shutdown", "state": "failed", "exit_code": 1});
         whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         task(whole)
+    }
+
+    /// Each row: state, by itself, index at which it began (the wait began at 10), converged; then the exit it means.
+    #[test]
+    fn an_update_ends_the_wait_when_it_ends_badly() {
+        for (state, automatic, index, converged, ending) in [
+            ("updating", false, 11, false, "goes on"),
+            ("paused", false, 11, true, "refused"),
+            ("paused", false, 5, false, "refused"),
+            ("paused", false, 5, true, "goes on"),
+            ("completed", false, 11, true, "goes on"),
+            ("rollback_started", true, 12, false, "goes on"),
+            ("rollback_paused", true, 12, false, "refused"),
+            ("rollback_completed", true, 12, true, "rolled back"),
+            ("rollback_completed", true, 5, true, "goes on"),
+            ("rollback_completed", false, 12, true, "goes on"),
+        ] {
+            let mut line = line(ServiceStatus { converged, ..wanted(2, 2) });
+            line.update = serde_json::from_value(serde_json::json!({
+                "state": state, "automatic": automatic, "index": index, "started_at": "", "message": "why",
+            }))
+            .unwrap();
+            let told = match line.check_update(10) {
+                Ok(()) => "goes on",
+                Err(Failure::Refused(text)) if text == "web: why" => "refused",
+                Err(Failure::RolledBack(text)) if text == "web: why" => "rolled back",
+                Err(other) => panic!("{state}: {other}"),
+            };
+            assert_eq!(told, ending, "{state} {automatic} {index} {converged}");
+        }
     }
 
     #[test]

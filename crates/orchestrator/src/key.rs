@@ -9,7 +9,7 @@
 
 use std::ops::Bound;
 
-use model::{NodeId, NodeState, ServiceId, Slot, Task};
+use model::{Desired, NodeId, NodeState, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::history;
@@ -46,13 +46,7 @@ impl Key {
 pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     match &event.object {
         Object::Task(task) => keys_of_task(task, view, mark),
-        Object::Service(service) => {
-            mark(Key::Service(service.id));
-            // How far an update has come decides what history it needs.
-            if service.update_status.is_some() {
-                keys_of_history(service.id, view, mark);
-            }
-        }
+        Object::Service(service) => keys_of_service(service.id, view, mark),
         Object::Node(node) => mark(Key::Node(node.id)),
         Object::Cluster(_) => keys_of_policy(view, mark),
         Object::Namespace(_) | Object::Job(_) => {}
@@ -80,10 +74,12 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
                     keys_of_task(task, view, mark);
                 }
             }
-            Change::CreateService(service) | Change::UpdateService(service) => mark(Key::Service(service.id)),
+            Change::CreateService(service) | Change::UpdateService(service) => {
+                keys_of_service(service.id, view, mark);
+            }
             Change::DeleteService(service)
             | Change::RollBack { service, .. }
-            | Change::MoveUpdate { service, .. } => mark(Key::Service(*service)),
+            | Change::MoveUpdate { service, .. } => keys_of_service(*service, view, mark),
             Change::CreateNode(node) => mark(Key::Node(node.id)),
             Change::SetNode { node, .. }
             | Change::DescribeNode { node, .. }
@@ -126,6 +122,19 @@ fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
     for node in view.nodes().filter(|n| n.status.state == NodeState::Down) {
         mark(Key::Node(node.id));
     }
+}
+
+/// A service has changed, or what was in flight of it has not come about: its slots were left alone
+/// meanwhile. The service's own key looks at those that are empty or filled twice; here are the others in
+/// which something is due by the clock alone, or by how far an update has come.
+fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    mark(Key::Service(service));
+    for task in view.tasks_of_service(service) {
+        if task.desired == Desired::Ready && !task.status.state.is_ended() {
+            mark(Key::of_slot(service, task.slot));
+        }
+    }
+    keys_of_history(service, view, mark);
 }
 
 /// Marks the slots of a service that have more ended tasks than are kept.

@@ -15,4 +15,5 @@ mod plan;
 mod scale;
 mod support;
 mod tour;
+mod update;
 mod words;

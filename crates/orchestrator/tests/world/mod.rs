@@ -405,7 +405,11 @@ impl World {
                 assert!(after < Some(*key) && seen.insert(*key), "keys come in order, each once: {key:?}");
                 after = Some(*key);
                 let plan = self.look_at(&view, *key);
-                assert!(plan.is_quiet(), "the sweep finds {key:?}: {:#?}", plan.set);
+                let shown: Vec<String> = view
+                    .services()
+                    .map(|s| format!("{} ({})", self.show(s.id), self.update_state(s.id)))
+                    .collect();
+                assert!(plan.is_quiet(), "the sweep finds {key:?}: {:#?}\n{}", plan.set, shown.join("\n"));
             }
             if keys.len() < 7 {
                 return;

@@ -146,11 +146,11 @@ impl Tx<'_> {
         match state {
             TaskState::Shutdown | TaskState::Rejected if now < TaskState::Assigned => {}
             TaskState::Orphaned if now >= TaskState::Assigned => {}
-            TaskState::Shutdown | TaskState::Rejected => {
-                return Err(wrong(
-                    object,
-                    format!("it is assigned: only its agent can say that it is {state}"),
-                ));
+            TaskState::Shutdown => {
+                return Err(wrong(object, "it is assigned: only its agent can say that it was shut down"));
+            }
+            TaskState::Rejected => {
+                return Err(wrong(object, "it is assigned: only its agent can say that it was rejected"));
             }
             TaskState::Orphaned => {
                 return Err(wrong(object, "it was never assigned and cannot be orphaned"));
