@@ -14,6 +14,11 @@ pub fn one(seed: u64, plan: Plan) -> Outcome {
     run(&script(seed, plan), Telling::Random)
 }
 
+/// The fingerprint of every value of every effect of a seed's cluster.
+pub fn fingerprint(seed: u64, plan: Plan) -> (u64, u64) {
+    run(&script(seed, plan), Telling::Exact).fingerprint
+}
+
 /// What is left of a script that breaks a promise when everything is dropped that the breaking does not need. The promise stays the same; how
 /// it breaks may change.
 pub fn shorten(commands: &[Command], tries: usize) -> Vec<Command> {

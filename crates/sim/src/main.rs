@@ -1,6 +1,8 @@
 //! The simulator, and benches of the control plane:
 //!
-//! - `sim run --seeds N [--seed S] [--hours H] [--short] [--twice]`: random clusters; exit 1 and a minimal script on a broken promise.
+//! - `sim run --seeds N [--seed S] [--hours H] [--short] [--full] [--twice] [--quick]`: random clusters; exit 1 and a minimal script on a
+//!   broken promise. `--short`: many small ones; `--full`: always 3 managers, 20 machines, 10 services; `--twice`: each once more, and
+//!   its effects compared; `--quick`: a script that fails is not shortened.
 //! - `sim story FILE`: a story and what it shows; exit 1 on a broken promise.
 //! - `sim bench NAME [--json] [--row ROW]`: benches. Each row runs five times in a process of its own, so that its memory is its
 //!   own; what is printed is the median of the times and the peak of the memory.
@@ -14,7 +16,7 @@ mod run;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: sim run --seeds N [--seed S] [--hours H] [--short] [--twice] | sim story FILE | \
+const USAGE: &str = "usage: sim run --seeds N [--seed S] [--hours H] [--short] [--full] [--twice] [--quick] | sim story FILE | \
                      sim bench scheduler|store [--json] [--row ROW]";
 
 /// The allocator that the `quelea` program uses, so that what is measured here holds there.

@@ -14,6 +14,7 @@ struct Options {
     first: u64,
     plan: Plan,
     twice: bool,
+    quick: bool,
 }
 
 /// Runs random clusters. True when every promise was kept.
@@ -28,7 +29,8 @@ pub fn run(words: &[&str]) -> Result<bool, String> {
         if !outcome.broken.is_empty() {
             return Ok(report(seed, &options, &outcome));
         }
-        if options.twice && hunt::one(seed, options.plan).fingerprint != outcome.fingerprint {
+        let twice = |seed| hunt::fingerprint(seed, options.plan);
+        if options.twice && twice(seed) != twice(seed) {
             println!("seed {seed} does not do the same twice");
             return Ok(false);
         }
@@ -49,6 +51,9 @@ fn report(seed: u64, options: &Options, outcome: &story::Outcome) -> bool {
     for broken in outcome.broken.iter().take(10) {
         println!("  {broken}");
     }
+    if options.quick {
+        return false;
+    }
     let short = hunt::shorten(&script(seed, options.plan), hunt::TRIES);
     println!("\nthe shortest script found that breaks the same promise:\n\n{}", hunt::text(&short));
     for broken in story::run(&short, story::Telling::Random).broken.iter().take(10) {
@@ -58,7 +63,7 @@ fn report(seed: u64, options: &Options, outcome: &story::Outcome) -> bool {
 }
 
 fn read(words: &[&str]) -> Result<Options, String> {
-    let mut options = Options { seeds: 100, first: 1, plan: Plan::HOUR, twice: false };
+    let mut options = Options { seeds: 100, first: 1, plan: Plan::HOUR, twice: false, quick: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -72,6 +77,7 @@ fn read(words: &[&str]) -> Result<Options, String> {
             "--short" => options.plan = Plan::SHORT,
             "--full" => options.plan.full = true,
             "--twice" => options.twice = true,
+            "--quick" => options.quick = true,
             other => return Err(format!("{other:?} is not an option of run")),
         }
     }

@@ -15,6 +15,8 @@ pub enum Telling {
     Story,
     /// Requests go on while the script does, and nothing is written down.
     Random,
+    /// As `Random`, and the fingerprint is of every value of every effect.
+    Exact,
 }
 
 /// What came of a script.
@@ -33,7 +35,7 @@ pub struct Outcome {
 }
 
 /// The longest stretch between two looks at what is left to do.
-const LOOK_EVERY: Span = Span::from_secs(20);
+const LOOK_EVERY: Span = Span::from_secs(30);
 
 /// How long a story waits for the answer to a request.
 const PATIENCE: Span = Span::from_secs(60);
@@ -50,7 +52,7 @@ pub fn tell(text: &str) -> Result<Outcome, ScriptError> {
 pub fn run(commands: &[Command], telling: Telling) -> Outcome {
     let seed = commands.iter().find_map(|c| if let Command::Seed(n) = c { Some(*n) } else { None });
     let managers = commands.iter().find_map(|c| if let Command::Managers(n) = c { Some(*n) } else { None });
-    let world = World::new(seed.unwrap_or(1), managers.unwrap_or(3));
+    let world = World::new(seed.unwrap_or(1), managers.unwrap_or(3), telling == Telling::Exact);
     let mut teller = Teller { world, telling, text: String::new() };
     for command in commands {
         teller.tell(command);
@@ -135,9 +137,10 @@ impl Teller {
     }
 
     fn converge(&mut self, within: Span) {
-        let patience = Span::from_secs(60);
+        // What was done just before has not begun to show.
+        self.world.run_for(Span::from_secs(1));
         let begin = self.world.now();
-        while self.world.has_open_requests() && self.world.now().since(begin) < patience {
+        while self.world.has_open_requests() && self.world.now().since(begin) < PATIENCE {
             self.world.run_for(Span::from_secs(1));
         }
         if self.world.converge(within).is_some() {
@@ -149,7 +152,7 @@ impl Teller {
 
     fn ask(&mut self, command: &Command) {
         let request = self.world.request(command.clone());
-        if self.telling == Telling::Random {
+        if self.telling != Telling::Story {
             return;
         }
         let begin = self.world.now();

@@ -153,20 +153,19 @@ impl Author {
         if random.once_in(6) {
             set("max-per-node", random.range(1, 2).to_string());
         }
-        match random.below(12) {
-            0 => set("does", "exit,1,20s".into()),
-            1 => set("does", "exit,0,45s".into()),
-            2 => set("does", "stubborn".into()),
-            3 => set("does", "unstartable".into()),
-            _ => {}
-        }
+        let does = *random.pick(&["exit,1,20s", "exit,0,45s", "stubborn", "unstartable"]);
+        let does = if random.once_in(3) { does } else { "run" };
+        set("does", does.into());
         match random.below(6) {
             0 => set("condition", "on-failure".into()),
             1 => set("condition", "none".into()),
             2 => set("attempts", random.range(1, 3).to_string()),
             _ => {}
         }
-        set("delay", (*random.pick(&["0s", "100ms", "1s", "5s"])).into());
+        // What never comes to run must not be all that happens.
+        let delays =
+            if does == "unstartable" { ["5s", "30s", "1m", "5m"] } else { ["0s", "100ms", "1s", "5s"] };
+        set("delay", (*random.pick(&delays)).into());
         set("parallelism", random.below(4).to_string());
         if random.once_in(4) {
             set("update-delay", "3s".into());

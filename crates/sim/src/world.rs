@@ -124,8 +124,9 @@ impl World {
     /// Where the clock begins: any moment that is far enough from zero.
     pub const BEGIN: Time = Time(1_000_000_000_000_000);
 
-    /// So many managers, of which one is about to lead, and a cluster without machines.
-    pub fn new(seed: u64, managers: u32) -> Self {
+    /// So many managers, of which one is about to lead, and a cluster without machines. With `exact` the fingerprint is of every value of every
+    /// effect.
+    pub fn new(seed: u64, managers: u32, exact: bool) -> Self {
         let mut world = Self {
             now: Self::BEGIN,
             random: Random::new(seed),
@@ -145,7 +146,7 @@ impl World {
             checkers: checkers::all(),
             checked: 0,
             broken: Vec::new(),
-            trace: Trace::default(),
+            trace: Trace::new(exact),
         };
         let id = ClusterId(world.random.id());
         world.elect();

@@ -105,7 +105,7 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
     let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, slot).map(|t| &**t).collect();
     let filling: Vec<&Task> = tasks.iter().copied().filter(|t| t.fills_slot()).collect();
     let task = match filling[..] {
-        [] => return empty_problem(&tasks),
+        [] => return empty_problem(service, &tasks),
         [task] => task,
         _ => return Some(format!("{} tasks are wanted", filling.len())),
     };
@@ -126,9 +126,10 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
     }
 }
 
-fn empty_problem(tasks: &[&Task]) -> Option<String> {
+fn empty_problem(service: &Service, tasks: &[&Task]) -> Option<String> {
+    let over = |t: &Task| t.desired == Desired::Complete && t.status.state.is_ended();
     match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
-        Some(last) if last.desired == Desired::Complete && last.status.state.is_ended() => None,
+        Some(last) if over(last) && last.revision == service.revision => None,
         _ => Some("no task is wanted there".into()),
     }
 }
@@ -155,9 +156,7 @@ fn update_problem(tables: &Tables, service: &Service, task: &Task) -> Option<Str
     }
     let newer = |t: &&std::sync::Arc<Task>| t.revision == service.revision;
     let stuck = |t: &std::sync::Arc<Task>| {
-        t.status.state < TaskState::Running
-            || t.status.state > TaskState::Running
-            || ends_by_itself(tables, t)
+        t.status.state != TaskState::Running || ends_by_itself(tables, t)
     };
     let held_up = tables.tasks_of_service(service.id).filter(newer).any(stuck);
     if held_up { None } else { Some("it is of an older revision, and nothing holds the update up".into()) }

@@ -41,6 +41,11 @@ impl Checker for Ports {
                     broken.push(format!("task {} asked for {asked} ports and has others", task.id));
                 }
             }
+            let told: BTreeMap<_, _> =
+                tables.node_use(node).ports().map(|(a, b, task)| ((a, b), task)).collect();
+            if told != holders {
+                broken.push(format!("node {node} is said to hold other ports than its tasks do"));
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ const SNAPSHOT_EVERY: Index = 400;
 const SERVED: Index = 40;
 
 /// Every so many entries managers are compared.
-const COMPARE_EVERY: Index = 64;
+const COMPARE_EVERY: Index = 128;
 
 /// Most change sets in one entry, as the real proposer has a limit.
 const PACKED: usize = 64;
