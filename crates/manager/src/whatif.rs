@@ -18,6 +18,9 @@ pub use rebalance::{THRESHOLD_MIN, rebalance};
 /// Says whether a computation may go on: the edge ends one that takes too long for whoever waits.
 pub type KeepOn<'a> = &'a mut dyn FnMut() -> bool;
 
+/// What is asked of a copy: a change set from its tables, with ids for what it makes; `None` when nothing has to be written.
+pub type Wish<'a, E> = &'a mut dyn FnMut(&Tables, &mut dyn FnMut() -> Id) -> Result<Option<ChangeSet>, E>;
+
 /// Why there is no forecast.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoForecast<E> {
@@ -29,9 +32,8 @@ pub enum NoForecast<E> {
     Refused(Refused),
 }
 
-/// What `change` would come to on `tables` at `now`. It is asked for a change set on the copy once that has come to rest;
-/// `None` says that nothing has to be written. Ids that it takes, like all that are made, come from a range of the
-/// copy's own.
+/// What `change` would come to on `tables` at `now`. It is asked on the copy once that has come to rest. Ids that it takes, like
+/// all that are made, come from a range of the copy's own.
 ///
 /// Costs two clones, what is under way now, and what the change sets going; bounded by the limits in `copy`.
 ///
@@ -41,7 +43,7 @@ pub fn forecast<E>(
     tables: &Tables,
     now: Time,
     keep_on: KeepOn<'_>,
-    change: &mut dyn FnMut(&Tables, &mut dyn FnMut() -> Id) -> Result<Option<ChangeSet>, E>,
+    change: Wish<'_, E>,
 ) -> Result<Forecast, NoForecast<E>> {
     let index = tables.index();
     let mut copy = Copy::of(tables, now);

@@ -303,7 +303,8 @@ impl Copy {
             if large {
                 self.large.push(service.id);
             }
-            let pace = UpdatePolicy { parallelism, delay: Span::ZERO, ..service.update };
+            let mut pace = service.update;
+            (pace.parallelism, pace.delay) = (parallelism, Span::ZERO);
             if pace != service.update {
                 hastened.push((Service::clone(service), pace));
             }
