@@ -692,3 +692,15 @@ fn a_task_that_was_made_anew_by_what_is_refused_is_the_old_one_again() {
     assert_eq!((of_slot(0), of_slot(1)), (vec![1], vec![]));
     assert_eq!(World::numbers(w.tables.tasks_waiting()), [1]);
 }
+
+#[test]
+fn a_task_made_anew_elsewhere_is_seen_where_it_was() {
+    let mut w = World::furnished();
+    let make = Change::CreateRevision(revision(2, 2, reserve(1, 1)));
+    w.must(vec![make, Change::CreateService(service(2, "db", 2))]);
+    w.must(vec![create_task(1, 1, 0, 1), assign(1, 1)]);
+    w.must(vec![Change::DeleteTask(task_id(1)), create_task(1, 2, 0, 2)]);
+    let now = w.tables.index();
+    assert_eq!([1, 2].map(|n| w.tables.service_index(service_id(n))), [now; 2]);
+    assert_eq!(w.tables.node_tasks_index(node_id(1)), now);
+}

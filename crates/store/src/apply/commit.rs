@@ -113,17 +113,16 @@ impl Tx<'_> {
 
     fn settle_task(&mut self, id: TaskId, handle: u32, old: Option<Arc<Task>>) -> Option<Happened> {
         let Some((new, service, node)) = self.task_now(id, handle) else {
-            // It is gone: its service and node may be unknown from now on.
             let (service, node) = old.as_ref().map(|task| (task.service, task.node))?;
             let event = self.happened(Table::Tasks, old, None, Object::Task);
-            self.move_service_index(service);
-            self.tables.forget_service(service);
-            if let Some(node) = node {
-                self.move_node_index(node);
-                self.tables.forget_node(node);
-            }
+            self.leave(Some(service), node);
             return event;
         };
+        if let Some(old) = &old {
+            // A task made anew under the same id may be of another service, and on another node or none.
+            let service = (old.service != new.service).then_some(old.service);
+            self.leave(service, old.node.filter(|node| new.node != Some(*node)));
+        }
         let directed = new.directed == self.version;
         let event = self.happened(Table::Tasks, old, Some(new), Object::Task)?;
         if let Some(entry) = self.tables.services.get_mut(service) {
@@ -133,6 +132,18 @@ impl Tx<'_> {
             marks.tasks_index = self.version;
         }
         Some(event)
+    }
+
+    /// A task has gone from a service and a node: they may be unknown from now on.
+    fn leave(&mut self, service: Option<ServiceId>, node: Option<NodeId>) {
+        if let Some(service) = service {
+            self.move_service_index(service);
+            self.tables.forget_service(service);
+        }
+        if let Some(node) = node {
+            self.move_node_index(node);
+            self.tables.forget_node(node);
+        }
     }
 
     /// A touched task as it now is, with the handles of its service and node.
