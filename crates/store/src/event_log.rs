@@ -306,6 +306,13 @@ fn service(facts: &mut Facts, old: &Service, new: &Service, tables: &Tables) {
     facts.words("priority", old.priority, new.priority);
     facts.labels(&old.labels, &new.labels);
     facts.whole("update", &old.update, &new.update);
+    facts.whole("rollback", &old.rollback, &new.rollback);
+    facts.whole("placement", &old.steering, &new.steering);
+    let state =
+        |service: &Service| service.update_status.as_ref().map(|status| status.state.as_str().to_owned());
+    if state(old) != state(new) {
+        facts.add("update-state", state(old), state(new));
+    }
 }
 
 fn node(facts: &mut Facts, old: &Node, new: &Node) {
