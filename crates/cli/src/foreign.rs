@@ -28,35 +28,6 @@ const UPDATE: &[&str] = &["service update"];
 const SPEC: &[&str] = &["service create", "service update"];
 
 const FLAGS: &[Flags] = &[
-    // What comes with updates and rollback.
-    Flags {
-        on: SPEC,
-        flags: &["--update-order"],
-        says: "is not supported yet: an update stops the old task first; leave it out",
-    },
-    Flags {
-        on: SPEC,
-        flags: &["--update-failure-action", "--update-monitor", "--update-max-failure-ratio"],
-        says: "is not supported yet: an update goes on whatever fails; leave it out and look at `quelea service ps NAME`",
-    },
-    Flags {
-        on: SPEC,
-        flags: &[
-            "--rollback-delay",
-            "--rollback-failure-action",
-            "--rollback-max-failure-ratio",
-            "--rollback-monitor",
-            "--rollback-order",
-            "--rollback-parallelism",
-        ],
-        says: "is not supported yet: there is no rollback; leave it out",
-    },
-    // What comes with spreading over kinds of nodes.
-    Flags {
-        on: SPEC,
-        flags: &["--placement-pref"],
-        says: "is not supported yet: tasks are spread evenly over the nodes; use --constraint to narrow them",
-    },
     // What comes with containers.
     Flags {
         on: SPEC,
@@ -232,10 +203,6 @@ const FLAGS: &[Flags] = &[
 ];
 
 const COMMANDS: &[Refused] = &[
-    Refused {
-        command: "service rollback",
-        says: "is not supported yet: change the service back with `quelea service update`, or deploy the earlier file",
-    },
     Refused {
         command: "stack config",
         says: "is not supported yet: `quelea stack deploy` says with line and column what it does not take, and changes nothing then",
