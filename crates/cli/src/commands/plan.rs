@@ -444,6 +444,7 @@ mod tests {
                 {"name": "old.1", "service": "old", "fate": "removed", "from": "n1", "reason": "the service is removed"},
                 {"name": "web.1", "service": "web", "fate": "created", "to": "n1"},
                 {"name": "web.2", "service": "web", "fate": "created"},
+                {"name": "web.3", "service": "web", "fate": "created"},
             ],
             "unplaceable": [{"first": "web.2", "count": 2, "unplaced": {"text": "no suitable node (x)", "refusals": []}}],
             "nodes": [{"id": "n", "hostname": "n1", "resources": amounts(2 << 30),
@@ -463,6 +464,7 @@ TASK   CHANGE   FROM  TO         WHY
 old.1  removed  n1               the service is removed
 web.1  created        n1
 web.2  created        (no node)
+web.3  created        (no node)
 
 ! web.2 and 1 more: no suitable node (x)
 

@@ -39,13 +39,13 @@ pub struct Rebalance {
     #[arg(long, conflicts_with = "apply")]
     json: bool,
     /// Begin the first moves and do not wait for them.
-    #[arg(short, long, requires = "apply")]
+    #[arg(short, long, conflicts_with = "plan")]
     detach: bool,
     /// Show no progress.
-    #[arg(short, long, requires = "apply")]
+    #[arg(short, long, conflicts_with = "plan")]
     quiet: bool,
     /// Wait at most so long for the moves that are under way, then exit with 4; 0 waits for ever.
-    #[arg(long, value_name = "DURATION", requires = "apply", default_value = "10m", value_parser = options::span)]
+    #[arg(long, value_name = "DURATION", conflicts_with = "plan", default_value = "10m", value_parser = options::span)]
     timeout: Span,
 }
 

@@ -213,10 +213,7 @@ mod tests {
             (json!({"replicas": 5}), &["replicas 3 5"]),
             (json!({"env": {"A": "9", "C": "3"}}), &["env.A 1 9", "env.B 2 -", "env.C - 3"]),
             (json!({"command": ["a"]}), &[r#"command ["a","b"] ["a"]"#]),
-            (
-                json!({"resources": {"limits": {"memory": "1g"}}}),
-                &["resources.limits.memory 67108864 1073741824"],
-            ),
+            (json!({"resources": {"limits": {"memory": "1g"}}}), &["resources.limits.memory 64m 1g"]),
             (json!({"labels": {"x": "y"}}), &["labels.x - y"]),
             (json!({"ports": [{"name": "http", "published": 81}]}), &["ports.http.published 80 81"]),
             (
