@@ -118,6 +118,8 @@ pub struct World {
     checked: model::Index,
     broken: Vec<Broken>,
     trace: Trace,
+    /// How often managers were woken in this second.
+    ticks: (i64, u32),
 }
 
 impl World {
@@ -147,6 +149,7 @@ impl World {
             checked: 0,
             broken: Vec::new(),
             trace: Trace::new(exact),
+            ticks: (0, 0),
         };
         let id = ClusterId(world.random.id());
         world.elect();

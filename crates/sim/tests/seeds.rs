@@ -6,10 +6,10 @@ use sim::{hunt, workload};
 use workload::Plan;
 
 /// The seeds that are run each time; those that once broke a promise among them.
-const FIXED: std::ops::Range<u64> = 1..250;
+const FIXED: std::ops::Range<u64> = 1..1000;
 
 /// So many fresh seeds of five minutes each: with the fixed ones, well under two minutes of one core.
-const FRESH: u64 = 250;
+const FRESH: u64 = 1000;
 
 #[track_caller]
 fn keeps_its_promises(seed: u64, plan: Plan) {
@@ -41,7 +41,8 @@ fn fresh_seeds_keep_their_promises() {
 
 #[test]
 fn a_long_life_of_a_large_cluster_keeps_its_promises() {
-    for seed in 1..=4 {
+    // 7021: a leader that is cut off for minutes did not sleep any more.
+    for seed in [1, 2, 3, 7021] {
         keeps_its_promises(seed, Plan::HOUR);
     }
 }

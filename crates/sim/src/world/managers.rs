@@ -20,6 +20,9 @@ const SERVED: Index = 40;
 /// Every so many entries managers are compared.
 const COMPARE_EVERY: Index = 128;
 
+/// A manager that is woken so often in one second does not sleep at all.
+const TICKS: u32 = 20_000;
+
 /// Most change sets in one entry, as the real proposer has a limit.
 const PACKED: usize = 64;
 
@@ -358,6 +361,11 @@ impl World {
         }
         if self.seats[seat].wake.is_some_and(|wake| wake <= self.now) {
             self.seats[seat].wake = None;
+        }
+        let second = self.now.0 / 1_000_000_000;
+        self.ticks = if self.ticks.0 == second { (second, self.ticks.1 + 1) } else { (second, 1) };
+        if self.ticks.1 == TICKS {
+            self.break_promise("a manager sleeps until something is due", format!("{TICKS} wakes in a second"));
         }
         self.step(seat, Input::Tick);
     }
