@@ -236,7 +236,7 @@ impl Leader {
             Origin::Placement => {}
             Origin::Dispatch(pending) => {
                 let tables = Arc::clone(self.flight.committed());
-                self.dispatcher.applied(&tables, pending, refused);
+                self.dispatcher.applied(&tables, now, pending, refused);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::*;
 use model::{
-    Availability, Decision, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role, Rule, Slot,
+    Availability, Decision, Description, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role, Rule, Slot,
     TaskId, TaskState, Time, Unplaced, limits,
 };
 use store::{Action, Change, ChangeSet, EventId, Object, ObjectId, Refused, Table, Tables};

@@ -160,9 +160,7 @@ fn update_problem(tables: &Tables, service: &Service, task: &Task) -> Option<Str
         return None;
     }
     let newer = |t: &&std::sync::Arc<Task>| t.revision == service.revision;
-    let stuck = |t: &std::sync::Arc<Task>| {
-        t.status.state != TaskState::Running || ends_by_itself(tables, t)
-    };
+    let stuck = |t: &std::sync::Arc<Task>| t.status.state != TaskState::Running || ends_by_itself(tables, t);
     let held_up = tables.tasks_of_service(service.id).filter(newer).any(stuck);
     if held_up { None } else { Some("it is of an older revision, and nothing holds the update up".into()) }
 }

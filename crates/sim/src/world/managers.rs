@@ -365,7 +365,10 @@ impl World {
         let second = self.now.0 / 1_000_000_000;
         self.ticks = if self.ticks.0 == second { (second, self.ticks.1 + 1) } else { (second, 1) };
         if self.ticks.1 == TICKS {
-            self.break_promise("a manager sleeps until something is due", format!("{TICKS} wakes in a second"));
+            self.break_promise(
+                "a manager sleeps until something is due",
+                format!("{TICKS} wakes in a second"),
+            );
         }
         self.step(seat, Input::Tick);
     }
