@@ -23,6 +23,9 @@ const COMPARE_EVERY: Index = 128;
 /// A manager that is woken so often in one second does not sleep at all.
 const TICKS: u32 = 20_000;
 
+/// How often a leader without a majority looks for one.
+const STALLED: Span = Span::from_millis(200);
+
 /// Most change sets in one entry, as the real proposer has a limit.
 const PACKED: usize = 64;
 
@@ -430,12 +433,27 @@ impl World {
         let Some(leader) = self.log.leader().filter(|_| term == self.log.term()) else { return };
         if !self.has_majority(leader) {
             // It goes on when a majority is there again, unless there is another leader by then.
-            return self.after(Span::from_millis(200), Happening::Commit(term));
-        }
-        if self.log.commit(term).is_some() {
+            if self.stalled != Some(term) {
+                self.stalled = Some(term);
+                self.after(STALLED, Happening::Resume(term));
+            }
+        } else if self.stalled != Some(term) && self.log.commit(term).is_some() {
             self.catch_up(leader);
             self.spread_word();
         }
+    }
+
+    /// A leader that waits for a majority looks for one, and commits all that is under way when it is there.
+    pub(super) fn resume(&mut self, term: Term) {
+        let Some(leader) = self.log.leader().filter(|_| term == self.log.term()) else { return };
+        if !self.has_majority(leader) {
+            return self.after(STALLED, Happening::Resume(term));
+        }
+        self.stalled = None;
+        while self.log.commit(term).is_some() {
+            self.catch_up(leader);
+        }
+        self.spread_word();
     }
 
     /// The first change of a new cluster.
