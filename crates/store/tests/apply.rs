@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use common::*;
 use model::{
-    Availability, Decision, Description, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role, Rule, Slot,
-    TaskId, TaskState, Time, Unplaced, limits,
+    Availability, Decision, Description, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role,
+    Rule, Slot, TaskId, TaskState, Time, Unplaced, limits,
 };
 use store::{Action, Change, ChangeSet, EventId, Object, ObjectId, Refused, Table, Tables};
 
