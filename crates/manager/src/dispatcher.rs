@@ -24,6 +24,9 @@ const GRACE: i64 = 3;
 /// unknown nodes).
 const GRACE_AFTER_CHANGE: i64 = 6;
 
+/// How long after it could not be written that a node is gone it is tried again.
+const DOWN_AGAIN: Span = Span::from_secs(1);
+
 /// Most task reports in one message of an agent; more is refused by ending the session.
 const REPORTS: usize = 10_000;
 
@@ -44,8 +47,10 @@ pub enum Pending {
     Registration(SessionId),
     /// A report, to be acknowledged by its number.
     Report(SessionId, u64),
-    /// Nothing.
-    Nothing,
+    /// What an agent with a session says of its machine.
+    Description(SessionId),
+    /// That a node is gone.
+    Down(NodeId),
 }
 
 /// Reports about single tasks that were passed over.
@@ -148,7 +153,7 @@ impl Dispatcher {
             && self.live(from, live).is_some()
         {
             let change = Change::DescribeNode { node: from.node, description };
-            self.acts.push(Act::Propose(ChangeSet::of(vec![change]), Pending::Nothing));
+            self.acts.push(Act::Propose(ChangeSet::of(vec![change]), Pending::Description(live)));
             return;
         }
         let Some(known) = tables.node(from.node) else {
@@ -268,7 +273,7 @@ impl Dispatcher {
     }
 
     /// A change set of the dispatcher is on disk, or was refused.
-    pub fn applied(&mut self, tables: &Tables, pending: Pending, refused: Option<&str>) {
+    pub fn applied(&mut self, tables: &Tables, now: Time, pending: Pending, refused: Option<&str>) {
         match pending {
             Pending::Registration(id) => match refused {
                 Some(reason) => self.end(id, reason),
@@ -280,7 +285,17 @@ impl Dispatcher {
                     self.acts.push(Act::Send(session.conn, ToAgent::Reported { number }));
                 }
             }
-            Pending::Nothing => {}
+            // The agent says it once only: it is asked again by a new registration.
+            Pending::Description(id) => {
+                if let Some(reason) = refused {
+                    self.end(id, reason);
+                }
+            }
+            Pending::Down(node) => {
+                if refused.is_some() && !self.of_node.contains_key(&node) {
+                    self.awaited.insert(node, now + DOWN_AGAIN);
+                }
+            }
         }
     }
 
@@ -364,7 +379,7 @@ impl Dispatcher {
         let Some(known) = tables.node(node) else { return };
         let status = NodeStatus { state: NodeState::Down, message: message.into(), ..known.status.clone() };
         let set = ChangeSet::of(vec![Change::SetNodeStatus { node, status }]);
-        self.acts.push(Act::Propose(set, Pending::Nothing));
+        self.acts.push(Act::Propose(set, Pending::Down(node)));
     }
 
     /// The next moment at which somebody may have to be taken for gone.

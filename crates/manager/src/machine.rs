@@ -132,10 +132,11 @@ impl Manager {
 
     /// The next moment at which a step is due although nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
-        self.leader.as_ref().map(|l| {
-            let wakes = [l.work.next_wake(), l.dispatcher.next_wake(), Some(l.next_sweep)];
-            wakes.into_iter().flatten().min().unwrap_or(l.next_sweep)
-        })
+        let leader = self.leader.as_ref()?;
+        // A look through everything that cannot go on, because too much is in flight, waits for that and for no moment: the next
+        // one is not due before it is done.
+        let sweep = leader.sweep.is_none().then_some(leader.next_sweep);
+        [leader.work.next_wake(), leader.dispatcher.next_wake(), sweep].into_iter().flatten().min()
     }
 
     /// Takes in what happened and does a bounded amount of work.
@@ -242,7 +243,7 @@ impl Leader {
             Origin::Placement => {}
             Origin::Dispatch(pending) => {
                 let tables = Arc::clone(self.flight.committed());
-                self.dispatcher.applied(&tables, pending, refused);
+                self.dispatcher.applied(&tables, now, pending, refused);
             }
         }
     }

@@ -35,6 +35,8 @@ enum Happening {
     Flush(usize, u64),
     /// The oldest entry of the leader of this term has reached a majority.
     Commit(Term),
+    /// The leader of this term looks for the majority that it misses.
+    Resume(Term),
     /// A manager hears how far the log is, and who leads.
     Learn(usize),
     /// A manager is woken.
@@ -104,6 +106,8 @@ pub struct World {
     seats: Vec<Seat>,
     /// When the last entry under way will be committed: they are committed in order.
     committed_by: Time,
+    /// The term whose leader waits for a majority.
+    stalled: Option<Term>,
     hosts: Hosts,
     /// Machines that were removed for ever.
     scrapped: BTreeSet<u32>,
@@ -118,6 +122,8 @@ pub struct World {
     checked: model::Index,
     broken: Vec<Broken>,
     trace: Trace,
+    /// How often managers were woken in this second.
+    ticks: (i64, u32),
 }
 
 impl World {
@@ -135,6 +141,7 @@ impl World {
             log: Log::default(),
             seats: (0..managers.max(1)).map(|_| Seat::new()).collect(),
             committed_by: Time::ZERO,
+            stalled: None,
             hosts: Hosts::new(),
             scrapped: BTreeSet::new(),
             wires: BTreeMap::new(),
@@ -147,6 +154,7 @@ impl World {
             checked: 0,
             broken: Vec::new(),
             trace: Trace::new(exact),
+            ticks: (0, 0),
         };
         let id = ClusterId(world.random.id());
         world.elect();
@@ -221,6 +229,7 @@ impl World {
         match what {
             Happening::Flush(seat, life) => self.flush(seat, life),
             Happening::Commit(term) => self.commit(term),
+            Happening::Resume(term) => self.resume(term),
             Happening::Learn(seat) => self.learn(seat),
             Happening::Tick(seat, life) => self.tick(seat, life),
             Happening::Lost(seat, term, ticket) => self.lose_proposal(seat, term, ticket),

@@ -6,10 +6,10 @@ use sim::{hunt, workload};
 use workload::Plan;
 
 /// The seeds that are run each time; those that once broke a promise among them.
-const FIXED: std::ops::Range<u64> = 1..250;
+const FIXED: std::ops::Range<u64> = 1..1000;
 
 /// So many fresh seeds of five minutes each: with the fixed ones, well under two minutes of one core.
-const FRESH: u64 = 250;
+const FRESH: u64 = 1000;
 
 #[track_caller]
 fn keeps_its_promises(seed: u64, plan: Plan) {
@@ -41,7 +41,8 @@ fn fresh_seeds_keep_their_promises() {
 
 #[test]
 fn a_long_life_of_a_large_cluster_keeps_its_promises() {
-    for seed in 1..=4 {
+    // 20054: a machine grew, and what it said was lost. 7021: a leader that is cut off for minutes did not sleep any more.
+    for seed in [1, 2, 7021, 20054] {
         keeps_its_promises(seed, Plan::HOUR);
     }
 }
@@ -58,8 +59,8 @@ fn the_same_seed_has_the_same_effects() {
 
 #[test]
 fn a_failing_script_is_shortened() {
-    // Nothing comes to run on a machine that is off: to settle within a second is too much to ask.
-    let text = "seed 3\nmanagers 3\nnodes 5\nservice a replicas=3 cpu=0.5\nservice b global\nrun 30s\nscale a 5\nconverge 0s\n";
+    // That a machine is gone is not noticed within a second: to have settled by then is too much to ask.
+    let text = "seed 3\nmanagers 3\nnodes 5\nservice a replicas=3 cpu=0.5\nservice b global\nrun 30s\nscale a 5\ncrash node-1\nconverge 0s\n";
     let script = sim::script::parse(text).expect("it is a script");
     assert!(!sim::story::run(&script, sim::story::Telling::Random).broken.is_empty());
     let short = hunt::shorten(&script, hunt::TRIES);

@@ -71,7 +71,7 @@ impl Converged {
         }
         let wanted: BTreeSet<Slot> = slots.into_iter().collect();
         for task in tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
-            if !wanted.contains(&task.slot) && !is_kept_on_pause(tables, task) {
+            if !wanted.contains(&task.slot) && !may_stay(tables, task) {
                 broken.push(format!("{} slot {} is filled and not wanted", service.name, task.slot));
             }
         }
@@ -87,9 +87,14 @@ fn complies(tables: &Tables, service: &Service, node: &Node) -> bool {
     revision.is_some_and(|r| r.task.placement.constraints.iter().all(|c| c.holds(node)))
 }
 
-fn is_kept_on_pause(tables: &Tables, task: &Task) -> bool {
+/// True on a paused node, which keeps what it has, and for a task that waits for a node that has never been seen.
+fn may_stay(tables: &Tables, task: &Task) -> bool {
     let Slot::Node(id) = task.slot else { return false };
-    tables.node(id).is_some_and(|n| n.availability == model::Availability::Pause && !is_down(n))
+    tables.node(id).is_some_and(|n| match n.status.state {
+        NodeState::Down => false,
+        NodeState::Unknown => task.status.state < TaskState::Assigned,
+        _ => n.availability == model::Availability::Pause,
+    })
 }
 
 /// True for a program that ends by itself: its slot is never at rest for long.

@@ -20,6 +20,12 @@ const SERVED: Index = 40;
 /// Every so many entries managers are compared.
 const COMPARE_EVERY: Index = 128;
 
+/// A manager that is woken so often in one second does not sleep at all.
+const TICKS: u32 = 20_000;
+
+/// How often a leader without a majority looks for one.
+const STALLED: Span = Span::from_millis(200);
+
 /// Most change sets in one entry, as the real proposer has a limit.
 const PACKED: usize = 64;
 
@@ -361,6 +367,14 @@ impl World {
         if self.seats[seat].wake.is_some_and(|wake| wake <= self.now) {
             self.seats[seat].wake = None;
         }
+        let second = self.now.0 / 1_000_000_000;
+        self.ticks = if self.ticks.0 == second { (second, self.ticks.1 + 1) } else { (second, 1) };
+        if self.ticks.1 == TICKS {
+            self.break_promise(
+                "a manager sleeps until something is due",
+                format!("{TICKS} wakes in a second"),
+            );
+        }
         self.step(seat, Input::Tick);
     }
 
@@ -421,12 +435,27 @@ impl World {
         let Some(leader) = self.log.leader().filter(|_| term == self.log.term()) else { return };
         if !self.has_majority(leader) {
             // It goes on when a majority is there again, unless there is another leader by then.
-            return self.after(Span::from_millis(200), Happening::Commit(term));
-        }
-        if self.log.commit(term).is_some() {
+            if self.stalled != Some(term) {
+                self.stalled = Some(term);
+                self.after(STALLED, Happening::Resume(term));
+            }
+        } else if self.stalled != Some(term) && self.log.commit(term).is_some() {
             self.catch_up(leader);
             self.spread_word();
         }
+    }
+
+    /// A leader that waits for a majority looks for one, and commits all that is under way when it is there.
+    pub(super) fn resume(&mut self, term: Term) {
+        let Some(leader) = self.log.leader().filter(|_| term == self.log.term()) else { return };
+        if !self.has_majority(leader) {
+            return self.after(STALLED, Happening::Resume(term));
+        }
+        self.stalled = None;
+        while self.log.commit(term).is_some() {
+            self.catch_up(leader);
+        }
+        self.spread_word();
     }
 
     /// The first change of a new cluster.
