@@ -263,6 +263,7 @@ mod tests {
             revision: RevisionId::from_u128(n),
             previous: None,
             priority: 50,
+            steering: Default::default(),
         }
     }
 
