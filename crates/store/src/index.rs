@@ -260,8 +260,10 @@ mod tests {
             labels: Labels::new(),
             mode,
             update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
             revision: RevisionId::from_u128(n),
             previous: None,
+            update_status: None,
             priority: 50,
         }
     }

@@ -7,7 +7,18 @@ use crate::support::{Daemon, id_of, pid_of, unique_seconds, until};
 /// A service of two tasks whose updates watch each new task for so long.
 fn create(daemon: &Daemon, monitor: &str, flags: &[&str], command: &[&str]) {
     let fixed = ["service", "create", "--driver", "exec", "--name", "web", "--replicas", "2"];
-    daemon.run(&[&fixed[..], &["--update-monitor", monitor, "--rollback-monitor", "300ms"], flags, &["--"], command].concat()).ok();
+    daemon
+        .run(
+            &[
+                &fixed[..],
+                &["--update-monitor", monitor, "--rollback-monitor", "300ms"],
+                flags,
+                &["--"],
+                command,
+            ]
+            .concat(),
+        )
+        .ok();
     daemon.converged("web", 2);
 }
 
