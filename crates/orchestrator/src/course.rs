@@ -175,3 +175,141 @@ impl<'a> Wanted<'a> {
 fn turn(task: &Task, since: Time) -> Time {
     since.max(task.start_after.unwrap_or(Time::ZERO))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{
+        Desired, Meta, Mode, NamespaceId, NodeId, ProgramStatus, RevisionId, Service, ServiceId, TaskId,
+        TaskSpec, TaskStatus, UpdateStatus,
+    };
+    use store::Tables;
+
+    const S: i64 = 1_000_000_000;
+    const NOW: i64 = 1000;
+
+    /// A service whose update began at index 10, with a watch of 5 s.
+    fn service() -> Service {
+        Service {
+            id: ServiceId::from_u128(1),
+            meta: Meta::default(),
+            namespace: NamespaceId::DEFAULT,
+            job: None,
+            name: "web".into(),
+            labels: model::Labels::new(),
+            mode: Mode::Replicated { replicas: 1 },
+            update: UpdatePolicy::default(),
+            rollback: UpdatePolicy::default(),
+            revision: RevisionId::from_u128(2),
+            previous: Some(RevisionId::from_u128(1)),
+            update_status: Some(UpdateStatus {
+                state: UpdateState::Updating,
+                began: 10,
+                started_at: Time(0),
+                completed_at: Time(0),
+                automatic: false,
+                message: "".into(),
+            }),
+            priority: 50,
+        }
+    }
+
+    /// A task of the new revision that has been in this state for so many seconds, and ran for so many.
+    fn task(id: u128, state: TaskState, since: i64, ran: Option<i64>) -> Task {
+        let program = |ran: i64| ProgramStatus {
+            started_at: Time(S),
+            ended_at: Time(S + ran * S),
+            ..ProgramStatus::default()
+        };
+        let at = Time((NOW - since) * S);
+        Task {
+            id: TaskId::from_u128(id),
+            service: ServiceId::from_u128(1),
+            slot: Slot::Number(0),
+            revision: RevisionId::from_u128(2),
+            node: (state >= TaskState::Assigned).then_some(NodeId::from_u128(1)),
+            desired: Desired::Running,
+            start_after: None,
+            status: TaskStatus { state, at, applied_at: at, message: None },
+            programs: Box::new([program(ran.unwrap_or(0))]),
+            ports: Box::default(),
+            unplaced: None,
+            created: 11,
+            modified: 12,
+            directed: 11,
+            created_at: if state.is_ended() { Time(0) } else { at },
+        }
+    }
+
+    #[test]
+    fn what_a_slot_says() {
+        use TaskState::{Complete, Failed, Orphaned, Pending, Preparing, Rejected, Running, Shutdown};
+        let one = |state, since| task(1, state, since, Some(1));
+        let ran = |state, ran| task(1, state, 0, Some(ran));
+        let with = |task: Task, change: fn(&mut Task)| {
+            let mut task = task;
+            change(&mut task);
+            task
+        };
+        let good = |condition: Condition| TaskSpec {
+            replace: model::ReplacePolicy { condition, ..model::ReplacePolicy::default() },
+            ..TaskSpec::default()
+        };
+        let any = good(Condition::Any);
+        let once = good(Condition::OnFailure);
+        for (name, spec, tasks, expected) in [
+            ("nothing", &any, vec![], "untried"),
+            (
+                "only old ones",
+                &any,
+                vec![with(one(Running, 9), |t| t.revision = RevisionId::from_u128(1))],
+                "untried",
+            ),
+            ("one from before the update", &any, vec![with(one(Running, 9), |t| t.created = 10)], "untried"),
+            ("it waits for a node", &any, vec![one(Pending, 59)], "open"),
+            ("for too long", &any, vec![one(Pending, 60)], "failed 1"),
+            ("it is made ready", &any, vec![one(Preparing, 599)], "open"),
+            ("for too long", &any, vec![one(Preparing, 600)], "failed 1"),
+            (
+                "it waits for its turn",
+                &any,
+                vec![with(one(Preparing, 700), |t| t.start_after = Some(Time(NOW * S)))],
+                "open",
+            ),
+            ("it runs", &any, vec![one(Running, 4)], "open"),
+            ("for long enough", &any, vec![one(Running, 5)], "good"),
+            ("it failed at once", &any, vec![ran(Failed, 0)], "failed 1"),
+            ("within the watch", &any, vec![ran(Failed, 4)], "failed 1"),
+            ("after it", &any, vec![ran(Failed, 5)], "good"),
+            ("it was rejected", &any, vec![one(Rejected, 9)], "failed 1"),
+            ("it completed, and shall run", &any, vec![ran(Complete, 4)], "failed 1"),
+            ("it completed, as it shall", &once, vec![ran(Complete, 0)], "good"),
+            ("it was told to end", &any, vec![one(Shutdown, 9)], "untried"),
+            (
+                "it is told to end",
+                &any,
+                vec![with(one(Running, 9), |t| t.desired = Desired::Shutdown)],
+                "untried",
+            ),
+            (
+                "it was lost, the next one runs",
+                &any,
+                vec![one(Orphaned, 9), task(2, Running, 6, None)],
+                "good",
+            ),
+            ("the first one counts", &any, vec![one(Rejected, 9), task(2, Running, 60, None)], "failed 1"),
+            ("also when it was good", &any, vec![ran(Failed, 6), task(2, Rejected, 0, None)], "good"),
+        ] {
+            let (view, service) = (Tables::new(), service());
+            let wanted = Wanted { view: &view, service: &service, spec };
+            let tasks: Vec<&Task> = tasks.iter().collect();
+            let told = match wanted.verdict(Time(NOW * S), &tasks) {
+                Verdict::Untried => "untried".into(),
+                Verdict::Open => "open".into(),
+                Verdict::Good(_) => "good".into(),
+                Verdict::Failed(task) => format!("failed {}", task.id.0.as_u128()),
+            };
+            assert_eq!(told, expected, "{name}");
+        }
+    }
+}

@@ -529,3 +529,20 @@ impl Wire for UpdateStatus {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_from_before_there_were_updates_has_the_defaults() {
+        // Parallelism 2, delay 5 ns, and nothing else.
+        let read = UpdatePolicy::read(&[0x08, 2, 0x10, 5], &mut Texts::default()).expect("it is read");
+        let expected = UpdatePolicy { parallelism: 2, delay: Span(5), ..UpdatePolicy::default() };
+        assert_eq!(read, expected);
+        for bytes in [&[0x28, 9][..], &[0x30, 0], &[0x20, 0xc1, 0x84, 0x3d]] {
+            let refused = UpdatePolicy::read(bytes, &mut Texts::default());
+            assert!(matches!(refused, Err(CodecError::Unknown { .. })), "{bytes:x?}");
+        }
+    }
+}
