@@ -1,7 +1,9 @@
 //! From the model to JSON: the only door out.
 
+mod changes;
 pub(crate) mod event;
 mod node;
+mod notes;
 pub(crate) mod service;
 pub(crate) mod stack;
 mod task;
@@ -12,8 +14,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{Labels, Time};
 
+pub(crate) use changes::Past;
 pub(crate) use event::{event, log_item};
 pub(crate) use node::node;
+pub(crate) use notes::unenforced;
 pub(crate) use service::service;
 pub(crate) use stack::{deployed, stack};
 pub(crate) use task::task;

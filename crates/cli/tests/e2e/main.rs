@@ -13,3 +13,4 @@ mod input;
 mod place;
 mod scale;
 mod support;
+mod told;

@@ -8,11 +8,12 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
-use model::Index;
+use model::{Index, Time};
 use store::{EventId, Gone};
 
 use crate::api::{Answer, Api, Call, set_index};
 use crate::errors::ApiError;
+use crate::query::moment;
 use crate::to;
 
 /// Where a stream may begin, as words.
@@ -30,15 +31,22 @@ pub(crate) async fn stream(call: Call) -> Answer {
     if let Some(other) = kinds.iter().find(|k| !KINDS.contains(&k.as_str())) {
         return Err(ApiError::invalid("kind", format!("{other:?} is none of {}", KINDS.join(", "))));
     }
-    let index = call.cluster().snapshot().index();
+    let tables = call.cluster().snapshot();
+    let index = tables.index();
     let position = position(&call, index)?;
     // Whether the stream can begin there is said in the status, not in the stream.
     call.cluster().events_after(position, 0)?;
+    let mut past = to::Past::default();
+    if position >= EventId::end_of(index) {
+        past.settle(tables);
+    }
     let feed = Feed {
         api: Arc::clone(&call.api),
         position,
         reached: position.index,
         kinds,
+        past,
+        since: since(&call)?,
         begun: false,
         over: false,
     };
@@ -65,11 +73,20 @@ fn position(call: &Call, index: Index) -> Result<EventId, ApiError> {
         let problem = format!("{id} is later than anything that has happened here (index {index})");
         return Err(ApiError::invalid(field, problem));
     }
-    Ok(id)
+    // Nothing ever happened at index 0: each place in it is the beginning.
+    Ok(if id.index == 0 { EventId::end_of(0) } else { id })
+}
+
+/// The moment from which on events are wanted.
+fn since(call: &Call) -> Result<Option<Time>, ApiError> {
+    let text = call.query.get("since");
+    text.map(|text| moment("since", text, call.cluster().now())).transpose()
 }
 
 fn beginning(call: &Call, index: Index) -> Result<EventId, ApiError> {
-    match call.query.get("from") {
+    // What is wanted since a moment is found among all that is kept.
+    let usual = call.query.get("since").map(|_| "oldest");
+    match call.query.get("from").or(usual) {
         None | Some("now") => Ok(EventId::end_of(index)),
         Some("oldest") => match call.cluster().events_after(EventId::default(), 0) {
             Ok(_) => Ok(EventId::default()),
@@ -88,6 +105,9 @@ struct Feed {
     reached: Index,
     /// What is sent; everything when empty.
     kinds: Vec<String>,
+    past: to::Past,
+    /// Events before this moment are passed over.
+    since: Option<Time>,
     begun: bool,
     over: bool,
 }
@@ -105,6 +125,8 @@ impl Feed {
             return Some(self.place());
         }
         while !self.over && !self.api.shutdown.has_begun() {
+            // Before the events are asked for: if there are none, everything up to this state was told.
+            let tables = self.api.cluster.snapshot();
             let events = match self.api.cluster.events_after(self.position, BATCH) {
                 Ok(events) => events,
                 Err(gone) => {
@@ -120,6 +142,7 @@ impl Feed {
                 }
                 continue;
             }
+            self.past.settle(tables);
             tokio::select! {
                 index = self.api.cluster.beyond(self.reached) => self.reached = index,
                 () = self.api.shutdown.begun() => return None,
@@ -134,14 +157,16 @@ impl Feed {
         format!("id: {}\n\n", self.position)
     }
 
-    fn render(&self, events: &[store::Event]) -> String {
+    fn render(&mut self, events: &[store::Event]) -> String {
         let tables = self.api.cluster.snapshot();
-        let wanted = |event: &&store::Event| {
-            self.kinds.is_empty() || self.kinds.iter().any(|k| k == to::event::kind(&event.object))
-        };
         let mut text = String::new();
-        for event in events.iter().filter(wanted) {
-            let shown = to::event(&tables, event);
+        for event in events {
+            // Also what is not sent counts for what was before.
+            let shown = to::event(&tables, &mut self.past, event);
+            let of_kind = self.kinds.is_empty() || self.kinds.contains(&shown.kind);
+            if !of_kind || self.since.is_some_and(|since| event.at < since) {
+                continue;
+            }
             let data = serde_json::to_string(&shown).unwrap_or_default();
             text.push_str(&format!("id: {}\nevent: {}\ndata: {data}\n\n", shown.id, shown.kind));
         }

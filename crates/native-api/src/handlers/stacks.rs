@@ -1,7 +1,7 @@
 //! Stacks.
 
 use axum::http::StatusCode;
-use control::stacks::{self, Deployment};
+use control::stacks::{self, Deployment, ServiceChange as Done};
 use model::{format_bytes, limits};
 use store::Table;
 
@@ -60,7 +60,11 @@ pub(crate) async fn deploy(mut call: Call) -> Answer {
     let deployment =
         Deployment { name, source: asked.source.into(), services: stack.services, prune: asked.prune };
     let done = stacks::deploy(call.cluster(), deployment).await?;
-    answer(StatusCode::OK, done.index, &to::deployed(&done, warnings))
+    let written =
+        done.services.iter().filter(|(_, _, change)| matches!(change, Done::Created | Done::Updated));
+    let written: Vec<_> = written.map(|(id, ..)| *id).collect();
+    let notes = to::unenforced(&call.cluster().snapshot(), &written);
+    answer(StatusCode::OK, done.index, &to::deployed(&done, warnings, notes))
 }
 
 pub(crate) async fn remove(call: Call) -> Answer {

@@ -1,13 +1,14 @@
 //! Events and lines of logs.
 
-use control::{LogItem as Item, tasks};
-use store::{Object, Tables};
+use control::LogItem as Item;
+use store::{Action, Object, Tables};
 
+use super::changes::{Past, changes};
 use super::{text_or_none, time};
 use crate::types::{Event, LogItem};
 
-/// An event. Names come from the newest state: the event itself says only what changed.
-pub(crate) fn event(tables: &Tables, event: &store::Event) -> Event {
+/// An event. Names come from the newest state, or from what the stream told before: the event itself holds only its object.
+pub(crate) fn event(tables: &Tables, past: &mut Past, event: &store::Event) -> Event {
     let mut shown = Event {
         id: event.id.to_string(),
         at: time(event.at),
@@ -21,6 +22,7 @@ pub(crate) fn event(tables: &Tables, event: &store::Event) -> Event {
         state: None,
         desired: None,
         message: None,
+        changes: Vec::new(),
     };
     let (id, name) = match &event.object {
         Object::Cluster(cluster) => (cluster.id.to_string(), cluster.name.to_string()),
@@ -40,9 +42,15 @@ pub(crate) fn event(tables: &Tables, event: &store::Event) -> Event {
             let unplaced = task.unplaced.as_ref().filter(|_| task.waits_for_node());
             shown.message =
                 unplaced.map(ToString::to_string).or(task.status.message.as_ref().map(ToString::to_string));
-            (task.id.to_string(), tasks::name(tables, task))
+            let service = past.service_name(tables, task.service);
+            let service = service.map_or_else(|| task.service.to_string(), |name| name.to_string());
+            (task.id.to_string(), format!("{service}.{}", task.slot))
         }
     };
+    let before = past.replace(kind(&event.object), &id, &event.object);
+    if let Some(before) = before.filter(|_| event.action == Action::Updated) {
+        shown.changes = changes(tables, &before, &event.object);
+    }
     Event { object: id, name, ..shown }
 }
 
