@@ -219,10 +219,7 @@ impl Layout {
             for dir in children(parent) {
                 let alike = dir.file_name().and_then(|n| n.to_str()).and_then(|n| n.split_once('-'));
                 let other = alike.is_some_and(|(f, _)| f == family) && dir != *home;
-                // Anything but supervisors in it is a program's group: that is its own instance's business.
-                let idle =
-                    || children(&dir).iter().all(|d| d.ends_with(SUPERVISORS)) && members(&dir).is_empty();
-                if other && is_older(&dir, age) && idle() {
+                if other && is_older(&dir, age) && members(&dir).is_empty() {
                     remove_tree(&dir);
                 }
             }
@@ -557,6 +554,7 @@ mod tests {
             fs::create_dir_all(at(name)).unwrap();
         }
         let layout = Layout { unified: Some(at("quelea-1")), v1: BTreeMap::new() };
+        fs::write(at("quelea-4/t@main/cgroup.procs"), "1\n").unwrap();
         layout.sweep(Duration::from_secs(3600));
         assert!(at("quelea-2").exists(), "it may be about to be used");
         layout.sweep(Duration::ZERO);

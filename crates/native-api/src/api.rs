@@ -174,12 +174,18 @@ pub(crate) fn answer<T: Serialize>(status: StatusCode, index: Index, value: &T) 
 
 /// The answer to a request that wrote, or found nothing to write.
 pub(crate) fn written(status: StatusCode, written: &Written) -> Answer {
+    written_with(status, written, Vec::new())
+}
+
+/// As [`written`], with what is not done as asked.
+pub(crate) fn written_with(status: StatusCode, written: &Written, notes: Vec<String>) -> Answer {
     let body = types::Written {
         id: written.id.to_string(),
         name: written.name.to_string(),
         version: written.version,
         index: written.index,
         changed: written.changed,
+        notes,
     };
     answer(status, written.index, &body)
 }

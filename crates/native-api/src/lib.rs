@@ -24,7 +24,7 @@
 //! | `PUT /v1/stacks/{stack}` | `StackDeploy` | `StackDeployed` |
 //! | `DELETE /v1/stacks/{stack}` | | `Written` |
 //! | `GET /v1/stacks/{stack}/tasks` | | `List<Task>` |
-//! | `GET /v1/events?from=&after=&kind=` | | server-sent events of `Event` |
+//! | `GET /v1/events?from=&after=&since=&kind=` | | server-sent events of `Event` |
 //! | `GET /v1/why/{ref}?kind=` | | `Why` |
 //!
 //! `{service}`, `{task}`, `{node}` and `{stack}` are a name (of a task `web.1`; of a node its host name), an id, or the beginning of an id that fits one

@@ -1,6 +1,7 @@
 //! Query parameters, strictly: what a route does not know is refused, and so is what is said twice.
 
-use model::Span;
+use jiff::Timestamp;
+use model::{Span, Time};
 
 use crate::errors::ApiError;
 use crate::routes::Param;
@@ -69,4 +70,29 @@ fn unknown(known: &[Param]) -> String {
         [] => "is not a parameter here; there are none".into(),
         _ => format!("is not a parameter here; known are {}", names.join(", ")),
     }
+}
+
+/// A moment, or how long ago: the value of the parameter `field`.
+///
+/// # Errors
+/// What is expected, for anything else.
+pub(crate) fn moment(field: &'static str, text: &str, now: Time) -> Result<Time, ApiError> {
+    if let Ok(span) = Span::parse(text) {
+        return Ok(now - span);
+    }
+    let moment = text.parse::<Timestamp>().ok().or_else(|| {
+        // A date, or a date with a time of day: in UTC.
+        let civil: jiff::civil::DateTime = text.parse().ok()?;
+        jiff::tz::TimeZone::UTC.to_timestamp(civil).ok()
+    });
+    // Our clock ends in the year 2262: beyond that there is nothing either.
+    let moment = moment.map(|t| {
+        let nanos = t.as_nanosecond().clamp(i64::MIN.into(), i64::MAX.into());
+        i64::try_from(nanos).unwrap_or(i64::MAX)
+    });
+    moment.map(Time).ok_or_else(|| {
+        let problem =
+            format!("{text:?} is neither a moment such as 2027-01-15T08:00:00Z nor a duration such as 10m");
+        ApiError::invalid(field, problem)
+    })
 }

@@ -154,6 +154,11 @@ const EVENT_PARAMS: &[Param] = &[
         "Where to begin: with what happens from now on, or with the oldest event that is kept.",
     ),
     param("after", ParamKind::Text, "Begin after the event with this id."),
+    param(
+        "since",
+        ParamKind::Text,
+        "Only events from this moment on, or from so long ago on (`10m`), as far as they are kept.",
+    ),
     many(
         "kind",
         ParamKind::Word(events::KINDS),

@@ -2,6 +2,7 @@
 
 pub(crate) mod event;
 mod node;
+mod notes;
 mod plan;
 pub(crate) mod service;
 pub(crate) mod stack;
@@ -13,8 +14,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{Labels, Time};
 
-pub(crate) use event::{event, log_item};
+pub(crate) use event::{Names, event, log_item};
 pub(crate) use node::node;
+pub(crate) use notes::unenforced;
 pub(crate) use plan::{one_move, plan, rebalance};
 pub(crate) use service::service;
 pub(crate) use stack::{deployed, stack};

@@ -214,3 +214,48 @@ async fn the_end_of_serving_ends_streams() {
     assert!(end.await.unwrap().is_none());
     assert_eq!(tokio::time::Instant::now(), begun);
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_say_what_changed() {
+    let world = World::new();
+    let node = world.cluster.add_node("alpha");
+    let id = world.create("web", 3).await;
+    let task = world.cluster.add_task(id, Slot::Number(0));
+    let mut source = Source::open(&world, "/v1/events", None).await;
+    source.block().await.unwrap();
+    // A stream that listens knows what was there.
+    let next = tokio::spawn(async move { (source.event().await.unwrap(), source) });
+    tokio::task::yield_now().await;
+    world.scale("web", 5).await;
+    let (event, mut source) = next.await.unwrap();
+    assert_eq!((event.name.as_str(), event.changes), ("web", vec!["replicas 3 -> 5".to_owned()]));
+    let body = serde_json::json!({ "availability": "drain", "labels": { "zone": "a" } });
+    world.send(request("PATCH", "/v1/nodes/alpha", Some(body.to_string()))).await;
+    let event = source.event().await.unwrap();
+    assert_eq!(event.object, node.to_string());
+    assert_eq!(event.changes, ["availability: active -> drain", "label zone=a added"]);
+    // A task of a service that is gone keeps its name.
+    world.send(request("DELETE", "/v1/services/web", None)).await;
+    world.cluster.apply(store::ChangeSet::of(vec![store::Change::DeleteTask(task)]));
+    let mut events = Vec::new();
+    while events.last() != Some(&("deleted".to_owned(), "web.1".to_owned())) {
+        let event = source.event().await.unwrap();
+        events.push((event.action, event.name));
+    }
+    assert!(events.contains(&("deleted".to_owned(), "web".to_owned())), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_can_begin_at_the_beginning_or_at_a_moment() {
+    let world = World::new();
+    history(&world).await;
+    let all = Source::open(&world, "/v1/events?from=oldest", None).await.until_end().await;
+    for query in ["after=0.0", "after=0.7", "since=1970-01-01", "since=1h"] {
+        let same = Source::open(&world, &format!("/v1/events?{query}"), None).await.until_end().await;
+        assert_eq!(same, all, "{query}");
+    }
+    let mut none = Source::open(&world, "/v1/events?since=2200-01-01", None).await;
+    assert!(none.block().await.is_some_and(|b| b.len() == 1), "its place only");
+    let reply = world.get("/v1/events?since=someday").await;
+    assert_eq!((reply.status, reply.refusal().1.as_deref()), (400, Some("since")));
+}

@@ -103,11 +103,10 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let drivers = drivers(&options, &identity);
     let all: Vec<Arc<dyn Driver>> = drivers.values().cloned().collect();
     let description = Arc::new(describe(&all, &options.generic));
-    let held = Held::default();
     let handle = Arc::new(Handle {
         published: Arc::clone(&published),
         proposals: proposals.clone(),
-        logs: TaskLogs { node: identity.node, tasks: home.tasks(), held: held.clone() },
+        logs: TaskLogs { node: identity.node, tasks: home.tasks(), held: Held::default() },
         info: info(&options, &identity, &description),
         whatifs: whatif_turns(),
     });
@@ -124,7 +123,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     tokio::spawn(follow_leadership(consensus.clone(), Arc::clone(&published), plane_inputs.clone()));
 
     let (agent, stopped) =
-        start_agent(&options, &home, &identity, drivers, plane_inputs, connections, description, held)?;
+        start_agent(&options, &handle.logs, drivers, plane_inputs, connections, description)?;
     Ok(Node { handle, consensus, agent, stopped, drivers: all })
 }
 
@@ -230,18 +229,16 @@ async fn follow_leadership(
 
 fn start_agent(
     options: &Options,
-    home: &Home,
-    identity: &Identity,
+    logs: &TaskLogs,
     drivers: BTreeMap<DriverKind, Arc<dyn Driver>>,
     plane: thread_mpsc::Sender<PlaneInput>,
     connections: Connections,
     description: Arc<Description>,
-    held: Held,
 ) -> Result<(mpsc::UnboundedSender<Input>, watch::Receiver<bool>), StartError> {
-    let records = records::load(&home.tasks())?;
+    let records = records::load(&logs.tasks)?;
     let (inputs, receiver) = mpsc::unbounded_channel();
     let (disk, jobs) = thread_mpsc::channel();
-    let (tasks, answers) = (home.tasks(), inputs.clone());
+    let (tasks, answers, held) = (logs.tasks.clone(), inputs.clone(), logs.held.clone());
     std::thread::Builder::new()
         .name("agent-disk".into())
         .spawn(move || records::run(&tasks, &jobs, &answers, &held))
@@ -251,9 +248,9 @@ fn start_agent(
     let clock = SteadyClock::new();
     let (agent, first) = Agent::new(Config::new(clock::new_number()), records, clock.now());
     let room = Room {
-        node: identity.node,
+        node: logs.node,
         drivers,
-        tasks: home.tasks(),
+        tasks: logs.tasks.clone(),
         run: options.run_dir.clone(),
         disk,
         plane,

@@ -211,6 +211,7 @@ mod tests {
                 message: "".into(),
             }),
             priority: 50,
+            steering: Default::default(),
         }
     }
 

@@ -160,6 +160,7 @@ impl Create {
         let written: Written = cx.client.change(Method::POST, Route::new(&["services"]), Some(&spec)).await?;
         cx.screen.line(&written.id)?;
         cx.screen.flush()?;
+        tell(cx, &written.notes)?;
         converge(cx, &self.wait, vec![written]).await
     }
 }
@@ -479,6 +480,7 @@ async fn run_update(update: UpdateAndWait, cx: &mut Cx) -> Result<(), Failure> {
         cx.screen.note("nothing had to be changed")?;
     }
     cx.screen.flush()?;
+    tell(cx, &written.notes)?;
     converge(cx, &wait, vec![written]).await
 }
 
@@ -488,6 +490,11 @@ async fn roll_back(service: &str, wait: &WaitFlags, cx: &mut Cx) -> Result<(), F
     cx.screen.line(&written.name)?;
     cx.screen.flush()?;
     converge(cx, wait, vec![written]).await
+}
+
+/// Says what is not done as asked.
+pub fn tell(cx: &mut Cx, notes: &[String]) -> Result<(), Failure> {
+    notes.iter().try_for_each(|note| cx.screen.note(format!("note: {note}")))
 }
 
 /// Writes the changed spec. When somebody else was faster, and changed only how many tasks there are or other things

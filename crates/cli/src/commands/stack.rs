@@ -136,6 +136,7 @@ impl Deploy {
             deployed.services.iter().try_for_each(|s| cx.screen.line(told(&s.name, s.change)))?;
         }
         cx.screen.flush()?;
+        service::tell(cx, &deployed.notes)?;
         let (there, removed) = waited_for(&deployed);
         service::converge_on(cx, &self.wait, there, format!("quelea stack ps {}", deployed.name)).await?;
         service::wait_gone(cx, &self.wait, removed).await
@@ -246,6 +247,7 @@ fn waited_for(deployed: &StackDeployed) -> (Vec<Written>, Vec<Written>) {
         version: 0,
         index: deployed.index,
         changed: s.change != Change::Unchanged,
+        notes: Vec::new(),
     };
     let (removed, there): (Vec<_>, Vec<_>) =
         deployed.services.iter().partition(|s| s.change == Change::Removed);
@@ -305,6 +307,7 @@ impl Rm {
                 version: 0,
                 index: written.index,
                 changed: true,
+                notes: Vec::new(),
             });
             removed.push((written.name, services.collect()));
         }

@@ -14,6 +14,7 @@ mod place;
 mod plan;
 mod scale;
 mod support;
+mod told;
 mod tour;
 mod update;
 mod words;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::cgroup::ProgramCgroups;
 use crate::driver::{Exit, Key, Launch, Started};
 use crate::error::DriverError;
-use crate::procfs::{boot_id, left_of};
+use crate::procfs::{boot_id, left_of, stat};
 use crate::protocol::{SocketDir, socket_name};
 use crate::record::{LaunchRecord, StateDir, StateRecord, TryLock, cgroup_name, unix_ns};
 use crate::sys;
@@ -224,6 +224,20 @@ pub(super) fn hang_up(state: &StateDir) -> io::Result<()> {
 
 pub(super) fn unknown(key: &Key) -> DriverError {
     DriverError::Unknown { task: key.task.clone(), program: key.program.clone() }
+}
+
+/// A supervisor that is there and says nothing. One that somebody stopped can be let go on, so that is told.
+pub(super) fn silent(key: &Key) -> DriverError {
+    let running = StateDir::new(&key.dir, &key.program).state().ok().flatten();
+    let stopped = running
+        .map(|r| r.supervisor.pid)
+        .filter(|pid| stat(*pid).is_some_and(|s| matches!(s.state, b'T' | b't')));
+    match stopped {
+        Some(pid) => {
+            supervisor_error(key, &format!("is stopped by a signal; let it go on with kill -CONT {pid}"))
+        }
+        None => supervisor_error(key, "does not answer"),
+    }
 }
 
 pub(super) fn supervisor_error(key: &Key, problem: &str) -> DriverError {

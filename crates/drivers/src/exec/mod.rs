@@ -242,7 +242,7 @@ impl Shared {
             }
             tokio::time::sleep(START_PAUSE).await;
         }
-        Err(find::supervisor_error(&key, "does not answer"))
+        Err(find::silent(&key))
     }
 }
 

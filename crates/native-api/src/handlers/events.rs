@@ -8,11 +8,12 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
-use model::Index;
+use model::{Index, Time};
 use store::{EventId, Gone, KeptEvent};
 
 use crate::api::{Answer, Api, Call, set_index};
 use crate::errors::ApiError;
+use crate::query::moment;
 use crate::to;
 
 /// Where a stream may begin, as words.
@@ -30,7 +31,8 @@ pub(crate) async fn stream(call: Call) -> Answer {
     if let Some(other) = kinds.iter().find(|k| !KINDS.contains(&k.as_str())) {
         return Err(ApiError::invalid("kind", format!("{other:?} is none of {}", KINDS.join(", "))));
     }
-    let index = call.cluster().snapshot().index();
+    let tables = call.cluster().snapshot();
+    let index = tables.index();
     let position = position(&call, index)?;
     // Whether the stream can begin there is said in the status, not in the stream.
     call.cluster().events_after(position, 0)?;
@@ -39,6 +41,8 @@ pub(crate) async fn stream(call: Call) -> Answer {
         position,
         reached: position.index,
         kinds,
+        names: to::Names::default(),
+        since: since(&call)?,
         begun: false,
         over: false,
     };
@@ -65,11 +69,20 @@ fn position(call: &Call, index: Index) -> Result<EventId, ApiError> {
         let problem = format!("{id} is later than anything that has happened here (index {index})");
         return Err(ApiError::invalid(field, problem));
     }
-    Ok(id)
+    // Nothing ever happened at index 0: each place in it is the beginning.
+    Ok(if id.index == 0 { EventId::end_of(0) } else { id })
+}
+
+/// The moment from which on events are wanted.
+fn since(call: &Call) -> Result<Option<Time>, ApiError> {
+    let text = call.query.get("since");
+    text.map(|text| moment("since", text, call.cluster().now())).transpose()
 }
 
 fn beginning(call: &Call, index: Index) -> Result<EventId, ApiError> {
-    match call.query.get("from") {
+    // What is wanted since a moment is found among all that is kept.
+    let usual = call.query.get("since").map(|_| "oldest");
+    match call.query.get("from").or(usual) {
         None | Some("now") => Ok(EventId::end_of(index)),
         Some("oldest") => match call.cluster().events_after(EventId::default(), 0) {
             Ok(_) => Ok(EventId::default()),
@@ -88,6 +101,9 @@ struct Feed {
     reached: Index,
     /// What is sent; everything when empty.
     kinds: Vec<String>,
+    names: to::Names,
+    /// Events before this moment are passed over.
+    since: Option<Time>,
     begun: bool,
     over: bool,
 }
@@ -134,14 +150,16 @@ impl Feed {
         format!("id: {}\n\n", self.position)
     }
 
-    fn render(&self, events: &[KeptEvent]) -> String {
+    fn render(&mut self, events: &[KeptEvent]) -> String {
         let tables = self.api.cluster.snapshot();
-        let wanted = |event: &&KeptEvent| {
-            self.kinds.is_empty() || self.kinds.iter().any(|k| k == to::event::kind(&event.subject))
-        };
         let mut text = String::new();
-        for event in events.iter().filter(wanted) {
-            let shown = to::event(&tables, event);
+        for event in events {
+            // What is not sent may name what is.
+            let shown = to::event(&tables, &mut self.names, event);
+            let of_kind = self.kinds.is_empty() || self.kinds.contains(&shown.kind);
+            if !of_kind || self.since.is_some_and(|since| event.at < since) {
+                continue;
+            }
             let data = serde_json::to_string(&shown).unwrap_or_default();
             text.push_str(&format!("id: {}\nevent: {}\ndata: {data}\n\n", shown.id, shown.kind));
         }

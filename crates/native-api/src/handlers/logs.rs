@@ -8,11 +8,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use control::{LogError, LogQuery, LogSource, LogStream, services, tasks};
 use futures_util::stream;
-use jiff::Timestamp;
-use model::{Index, Span, Time};
+use model::Index;
 
 use crate::api::{Answer, Api, Call, set_index};
 use crate::errors::ApiError;
+use crate::query::moment;
 use crate::to;
 
 pub(crate) async fn of_service(call: Call) -> Answer {
@@ -28,11 +28,12 @@ pub(crate) async fn of_task(call: Call) -> Answer {
 }
 
 async fn lines(call: Call, of: LogSource, index: Index) -> Answer {
+    let since = call.query.get("since");
     let query = LogQuery {
         of,
         follow: call.query.boolean("follow")?,
         tail: call.query.number("tail")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
-        since: call.query.get("since").map(|text| since(text, call.cluster().now())).transpose()?,
+        since: since.map(|text| moment("since", text, call.cluster().now())).transpose()?,
     };
     let lines = call.cluster().logs(query).await.map_err(|error| match error {
         LogError::NotFound => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
@@ -60,26 +61,4 @@ async fn next_line(open: Open) -> Option<(Result<Bytes, io::Error>, Open)> {
     let mut line = serde_json::to_vec(&to::log_item(item)).unwrap_or_default();
     line.push(b'\n');
     Some((Ok(line.into()), Some((api, lines))))
-}
-
-/// A moment, or how long ago.
-fn since(text: &str, now: Time) -> Result<Time, ApiError> {
-    if let Ok(span) = Span::parse(text) {
-        return Ok(now - span);
-    }
-    let moment = text.parse::<Timestamp>().ok().or_else(|| {
-        // A date, or a date with a time of day: in UTC.
-        let civil: jiff::civil::DateTime = text.parse().ok()?;
-        jiff::tz::TimeZone::UTC.to_timestamp(civil).ok()
-    });
-    // Our clock ends in the year 2262: beyond that there is nothing either.
-    let moment = moment.map(|t| {
-        let nanos = t.as_nanosecond().clamp(i64::MIN.into(), i64::MAX.into());
-        i64::try_from(nanos).unwrap_or(i64::MAX)
-    });
-    moment.map(Time).ok_or_else(|| {
-        let problem =
-            format!("{text:?} is neither a moment such as 2027-01-15T08:00:00Z nor a duration such as 10m");
-        ApiError::invalid("since", problem)
-    })
 }

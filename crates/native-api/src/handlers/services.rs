@@ -2,10 +2,10 @@
 
 use axum::http::StatusCode;
 use control::services;
-use model::limits;
+use model::{ServiceId, limits};
 use store::Table;
 
-use crate::api::{Answer, Call, written};
+use crate::api::{Answer, Call, written, written_with};
 use crate::from;
 use crate::to;
 use crate::types::{Scale, ServiceSpec, ServiceUpdate};
@@ -21,7 +21,16 @@ pub(crate) async fn list(call: Call) -> Answer {
 
 pub(crate) async fn create(mut call: Call) -> Answer {
     let spec = from::service_spec(call.json::<ServiceSpec>(limits::SPEC_BYTES).await?)?;
-    written(StatusCode::CREATED, &services::create(call.cluster(), spec).await?)
+    let done = services::create(call.cluster(), spec).await?;
+    written_with(StatusCode::CREATED, &done, notes(&call, &done))
+}
+
+/// What of a service that was just written is not done as asked.
+fn notes(call: &Call, done: &services::Written) -> Vec<String> {
+    if !done.changed {
+        return Vec::new();
+    }
+    to::unenforced(&call.cluster().snapshot(), &[ServiceId(done.id)])
 }
 
 pub(crate) async fn get(call: Call) -> Answer {
@@ -35,7 +44,8 @@ pub(crate) async fn update(mut call: Call) -> Answer {
     // A field of the spec has one name, whether it is made or changed.
     let update = call.json::<ServiceUpdate>(limits::SPEC_BYTES).await.map_err(|e| e.within("spec."))?;
     let spec = from::service_spec(update.spec)?;
-    written(StatusCode::OK, &services::update(call.cluster(), call.reference(), update.version, spec).await?)
+    let done = services::update(call.cluster(), call.reference(), update.version, spec).await?;
+    written_with(StatusCode::OK, &done, notes(&call, &done))
 }
 
 pub(crate) async fn remove(call: Call) -> Answer {

@@ -1,7 +1,7 @@
 //! Stacks.
 
 use axum::http::StatusCode;
-use control::stacks::{self, Deployment};
+use control::stacks::{self, Deployment, ServiceChange as Done};
 use model::{format_bytes, limits};
 use store::Table;
 
@@ -41,7 +41,11 @@ pub(crate) async fn tasks(call: Call) -> Answer {
 pub(crate) async fn deploy(mut call: Call) -> Answer {
     let Read { deployment, warnings } = read_deployment(&mut call).await?;
     let done = stacks::deploy(call.cluster(), deployment).await?;
-    answer(StatusCode::OK, done.index, &to::deployed(&done, warnings))
+    let written =
+        done.services.iter().filter(|(_, _, change)| matches!(change, Done::Created | Done::Updated));
+    let written: Vec<_> = written.map(|(id, ..)| *id).collect();
+    let notes = to::unenforced(&call.cluster().snapshot(), &written);
+    answer(StatusCode::OK, done.index, &to::deployed(&done, warnings, notes))
 }
 
 /// What a body asks to be deployed.

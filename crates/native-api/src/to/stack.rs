@@ -49,7 +49,7 @@ pub(crate) fn changed(tables: &Tables, job: &Job) -> Index {
 }
 
 /// What a deployment did.
-pub(crate) fn deployed(done: &Deployed, warnings: Vec<String>) -> StackDeployed {
+pub(crate) fn deployed(done: &Deployed, warnings: Vec<String>, notes: Vec<String>) -> StackDeployed {
     let services = done.services.iter().map(|(id, name, change)| ServiceChange {
         id: id.to_string(),
         name: name.to_string(),
@@ -70,5 +70,6 @@ pub(crate) fn deployed(done: &Deployed, warnings: Vec<String>) -> StackDeployed 
         changed: done.changed,
         services: services.collect(),
         warnings,
+        notes,
     }
 }

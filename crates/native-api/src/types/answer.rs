@@ -28,6 +28,9 @@ pub struct Written {
     pub index: u64,
     /// False when everything was already as asked: nothing was written.
     pub changed: bool,
+    /// What is not done as asked, in sentences, such as a limit that a node does not enforce.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Why a request was refused.

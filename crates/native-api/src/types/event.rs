@@ -19,7 +19,7 @@ pub struct Event {
     pub action: String,
     /// The id of the object.
     pub object: String,
-    /// The name of the object; of a task, its service's name (its id once the service is gone) and its slot.
+    /// The name of the object; of a task, its service's name (its id where that is not known any more) and its slot.
     pub name: String,
     /// The version of the object after it.
     pub version: u64,
@@ -38,6 +38,10 @@ pub struct Event {
     /// More in a sentence: why a task ended badly or waits, why a node is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What it changed, in short texts such as `replicas 3 -> 5`; 16 at most. Empty where what was before is not known: of the first
+    /// events of a stream that begins in the past.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
 }
 
 /// One line of a log stream: newline-delimited JSON.

@@ -92,6 +92,9 @@ pub struct StackDeployed {
     pub services: Vec<ServiceChange>,
     /// What the file says without effect, in sentences.
     pub warnings: Vec<String>,
+    /// What is not done as asked, in sentences, such as a limit that a node does not enforce.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What a deployment did to a service.
