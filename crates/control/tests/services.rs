@@ -111,7 +111,7 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     let refused = run(services::rollback(&cluster, "web", None)).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "web has been rolled back already, from revision 3 to 1, because its update failed; to try revision 3 again, update it"
+        "web has been rolled back already, from revision 3 to 2, because its update failed; to try revision 3 again, update it"
     );
 }
 

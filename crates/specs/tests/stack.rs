@@ -393,7 +393,7 @@ fn keys_that_cannot_be() {
         ("command: a\ndeploy: {replica: 3}", "2:10 deploy.replica:", "did you mean replicas?"),
         (
             "command: a\ndeploy: {rollback_config: {failure_action: rollback}}",
-            "2:45 deploy.rollback_config.failure_action:",
+            "2:44 deploy.rollback_config.failure_action:",
             "\"rollback\" is not a failure action; use pause or continue",
         ),
         (
@@ -413,7 +413,7 @@ fn keys_that_cannot_be() {
         ),
         (
             "command: a\ndeploy: {rollback_config: {monitor: -5s}}",
-            "2:38 deploy.rollback_config.monitor:",
+            "2:37 deploy.rollback_config.monitor:",
             "-5s is negative",
         ),
         (
