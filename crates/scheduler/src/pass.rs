@@ -267,11 +267,11 @@ impl<'v> Pass<'v, '_> {
         kept.iter().map(|kept| kept.seat).collect()
     }
 
+    /// The first and the last task of a group that wait for any node, and how many there are, when they are settled.
+    ///
     /// Looking at these two is enough in practice: reasons are given from the first on, so that a group whose ends have the
     /// reason has it throughout. Only where a pass was cut short while a reason changed, and changed back before the next,
     /// some in the middle keep the other text until it changes again.
-    ///
-    /// The first and the last task of a group that wait for any node, and how many there are, when they are settled.
     fn ends(&self, group: &Group<'v>) -> Option<(usize, &'v Task, &'v Task)> {
         let (count, first, last) = self.view.waiting_ends(group.service.id, group.revision)?;
         let settled = |task: &Task| self.view.is_settled(task.modified);

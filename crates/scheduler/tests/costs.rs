@@ -23,7 +23,8 @@ fn crowded(tasks: u32, wish: impl FnOnce(&mut World)) -> World {
 
 #[test]
 fn a_group_costs_its_candidates_and_its_tasks() {
-    let wishes: [(&str, fn(&mut World), usize); 4] = [
+    type Wish = fn(&mut World);
+    let wishes: [(&str, Wish, usize); 4] = [
         ("none", |_| (), 20),
         ("preferences", |w| w.prefer(2, &["zone"]), NODES as usize),
         (
