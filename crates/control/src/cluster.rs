@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::{Id, Index, NodeId, ServiceId, TaskId, Time, Verdict};
-use store::{ChangeSet, Event, EventId, Gone, Refused, Tables};
+use store::{ChangeSet, EventId, Gone, KeptEvent, Refused, Tables};
 
 /// A future that a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -26,7 +26,7 @@ pub trait Cluster: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Gone`] when some of them are no longer kept.
-    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<Event>, Gone>;
+    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<KeptEvent>, Gone>;
 
     /// The clock.
     fn now(&self) -> Time;

@@ -37,9 +37,14 @@ pub fn list(tables: &Tables, filter: &TaskFilter) -> Vec<Arc<Task>> {
 
 /// What people call a task: the name of its service (its id once the service is gone) and its slot.
 pub fn name(tables: &Tables, task: &Task) -> String {
-    match tables.service(task.service) {
-        Some(service) => format!("{}.{}", service.name, task.slot),
-        None => format!("{}.{}", task.service, task.slot),
+    name_of_slot(tables, task.service, task.slot)
+}
+
+/// What people call whatever task fills a slot, as [`name`].
+pub fn name_of_slot(tables: &Tables, service: ServiceId, slot: Slot) -> String {
+    match tables.service(service) {
+        Some(service) => format!("{}.{slot}", service.name),
+        None => format!("{service}.{slot}"),
     }
 }
 

@@ -11,7 +11,7 @@ use model::{
     Availability, Description, Desired, Id, Index, Labels, Meta, Node, NodeId, NodeState, NodeStatus,
     Resources, Role, ServiceId, Slot, TaskId, TaskState, Time, Verdict,
 };
-use store::{Change, ChangeSet, Entry, Event, EventId, EventLog, FEATURE_LEVEL, Gone, Tables};
+use store::{Change, ChangeSet, Entry, EventId, EventLog, FEATURE_LEVEL, Gone, KeptEvent, Tables};
 
 use crate::{BoxFuture, Cluster, Info, LogError, LogItem, LogQuery, LogStream, ProposeError};
 
@@ -160,7 +160,7 @@ impl State {
         let mut tables = (*self.tables).clone();
         let entry = Entry { feature_level: FEATURE_LEVEL, time: self.now, sets: vec![set] };
         let applied = tables.apply(index, &entry);
-        self.events.push(applied.events);
+        self.events.push(&applied.events, &tables);
         self.tables = Arc::new(tables);
         let refused = applied.results.into_iter().find_map(Result::err);
         (refused.map_or(Ok(index), |refused| Err(refused.into())), std::mem::take(&mut self.waiting))
@@ -199,7 +199,7 @@ impl Cluster for MemoryCluster {
         Box::pin(Beyond { cluster: self, after })
     }
 
-    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<Event>, Gone> {
+    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<KeptEvent>, Gone> {
         self.state().events.after(id, limit)
     }
 

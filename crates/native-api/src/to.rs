@@ -1,6 +1,5 @@
 //! From the model to JSON: the only door out.
 
-mod changes;
 pub(crate) mod event;
 mod node;
 mod notes;
@@ -14,8 +13,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{Labels, Time};
 
-pub(crate) use changes::Past;
-pub(crate) use event::{event, log_item};
+pub(crate) use event::{Names, event, log_item};
 pub(crate) use node::node;
 pub(crate) use notes::unenforced;
 pub(crate) use service::service;

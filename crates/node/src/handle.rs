@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use control::{BoxFuture, Cluster, Info, LogError, LogQuery, LogStream, ProposeError};
 use model::{Id, Index, TaskId, Time, Verdict};
-use store::{ChangeSet, Event, EventId, Gone, Tables};
+use store::{ChangeSet, EventId, Gone, KeptEvent, Tables};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock;
@@ -40,7 +40,7 @@ impl Cluster for Handle {
         Box::pin(self.published.beyond(after))
     }
 
-    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<Event>, Gone> {
+    fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<KeptEvent>, Gone> {
         self.published.events_after(id, limit)
     }
 

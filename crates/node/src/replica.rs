@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use consensus::{Frozen, Machine};
 use manager::{Input, Ticket};
 use model::Index;
-use store::{Event, EventId, EventLog, FEATURE_LEVEL, Gone, Refused, Tables, codec};
+use store::{Event, EventId, EventLog, FEATURE_LEVEL, Gone, KeptEvent, Refused, Tables, codec};
 use tokio::sync::watch;
 
 /// Bytes before each entry that say which proposer of which process it came from.
@@ -23,6 +23,8 @@ pub struct Published {
     tables: ArcSwap<Tables>,
     index: watch::Sender<Index>,
     events: RwLock<EventLog>,
+    /// Whether the control plane leads.
+    leads: Mutex<bool>,
 }
 
 impl Published {
@@ -32,6 +34,7 @@ impl Published {
             tables: ArcSwap::from_pointee(Tables::new()),
             index: watch::Sender::new(0),
             events: RwLock::new(EventLog::starting_at(0)),
+            leads: Mutex::new(false),
         }
     }
 
@@ -49,14 +52,39 @@ impl Published {
     }
 
     /// At most `limit` events after `id`.
-    pub fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<Event>, Gone> {
+    pub fn events_after(&self, id: EventId, limit: usize) -> Result<Vec<KeptEvent>, Gone> {
         self.events.read().unwrap_or_else(PoisonError::into_inner).after(id, limit)
     }
 
-    fn publish(&self, tables: &Tables, events: Vec<Event>) -> Arc<Tables> {
+    /// From now on the control plane leads, and is told of what is applied. It begins with the newest state; each batch is
+    /// published before it is told of, so that it is either in that state or told of after it.
+    pub fn lead(&self, plane: &Sender<Input>) {
+        let mut leads = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        *leads = true;
+        let _ = plane.send(Input::Lead(self.tables()));
+    }
+
+    /// The control plane leads no more.
+    pub fn follow(&self, plane: &Sender<Input>) {
+        let mut leads = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        *leads = false;
+        let _ = plane.send(Input::Follow);
+    }
+
+    /// Tells the control plane, while it leads, of what has been published. When it does not, it decides nothing, and a log that
+    /// is replayed would only pile up before it.
+    fn tell(&self, plane: &Sender<Input>, applied: Input) {
+        let leads = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        if *leads {
+            // Its thread may have ended already: then nobody needs to know.
+            let _ = plane.send(applied);
+        }
+    }
+
+    fn publish(&self, tables: &Tables, events: &[Event]) -> Arc<Tables> {
         let shared = Arc::new(tables.clone());
         // Events first: whoever is woken by the index finds them.
-        self.events.write().unwrap_or_else(PoisonError::into_inner).push(events);
+        self.events.write().unwrap_or_else(PoisonError::into_inner).push(events, tables);
         self.tables.store(Arc::clone(&shared));
         self.index.send_replace(tables.index());
         shared
@@ -145,9 +173,8 @@ impl Machine for Replica {
     fn batch_end(&mut self, _index: u64) {
         let events = std::mem::take(&mut self.events);
         let outcomes = std::mem::take(&mut self.outcomes);
-        let tables = self.published.publish(&self.tables, events.clone());
-        // The control plane's thread may have ended already: then nobody needs to know.
-        let _ = self.plane.send(Input::Applied { tables, events, outcomes });
+        let tables = self.published.publish(&self.tables, &events);
+        self.published.tell(&self.plane, Input::Applied { tables, events, outcomes });
     }
 
     fn freeze(&self) -> Box<dyn Frozen> {
@@ -158,7 +185,7 @@ impl Machine for Replica {
         self.tables = codec::read_snapshot(reader).map_err(|error| error.to_string())?;
         self.events.clear();
         self.published.reset(&self.tables);
-        self.published.publish(&self.tables, Vec::new());
+        self.published.publish(&self.tables, &[]);
         Ok(())
     }
 }
@@ -168,5 +195,52 @@ struct FrozenTables(Tables);
 impl Frozen for FrozenTables {
     fn write(self: Box<Self>, out: &mut dyn io::Write) -> io::Result<()> {
         codec::write_snapshot(&self.0, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use model::{Cluster, ClusterId, Time};
+    use store::{Change, ChangeSet, Entry};
+
+    use super::*;
+
+    fn entry(name: &str) -> Vec<u8> {
+        let cluster = Cluster::new(ClusterId::from_u128(1), name);
+        let sets = vec![ChangeSet::of(vec![Change::PutCluster(cluster)])];
+        let entry = Entry { feature_level: FEATURE_LEVEL, time: Time::ZERO, sets };
+        [vec![0; TAG_LEN], codec::encode_entry(&entry)].concat()
+    }
+
+    #[test]
+    fn the_control_plane_is_told_of_what_is_not_in_the_state_that_it_begins_with() {
+        let (plane, told) = mpsc::channel();
+        let published = Arc::new(Published::new());
+        let mut replica = Replica::new(Arc::clone(&published), plane.clone(), 7, Arc::default());
+        let mut apply = |index: u64| {
+            replica.apply(index, &entry(&format!("name-{index}")));
+            replica.batch_end(index);
+        };
+        let indexes = || {
+            let index = |input: Input| match input {
+                Input::Lead(tables) => ("lead", tables.index()),
+                Input::Applied { tables, .. } => ("applied", tables.index()),
+                Input::Follow => ("follow", 0),
+                other => panic!("nobody says {other:?}"),
+            };
+            told.try_iter().map(index).collect::<Vec<_>>()
+        };
+        (1..=3).for_each(&mut apply);
+        assert_eq!(indexes(), [], "a replayed log is not told");
+        published.lead(&plane);
+        (4..=5).for_each(&mut apply);
+        published.follow(&plane);
+        apply(6);
+        published.lead(&plane);
+        assert_eq!(indexes(), [("lead", 3), ("applied", 4), ("applied", 5), ("follow", 0), ("lead", 6)]);
+        let kept = published.events_after(EventId::default(), usize::MAX).map(|events| events.len());
+        assert_eq!(kept, Ok(6), "whoever reads events has them all");
     }
 }

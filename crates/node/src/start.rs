@@ -212,11 +212,11 @@ async fn follow_leadership(
             // What earlier leaders committed must be applied before this one decides.
             if consensus.read_barrier().await.is_ok() {
                 leads = true;
-                let _ = plane.send(PlaneInput::Lead(published.tables()));
+                published.lead(&plane);
             }
         } else if !now && leads {
             leads = false;
-            let _ = plane.send(PlaneInput::Follow);
+            published.follow(&plane);
         }
         if leadership.changed().await.is_err() {
             return;

@@ -55,7 +55,10 @@ impl Took {
 /// The figure that every row has: the largest resident memory of its process, in MiB.
 const PEAK: &str = "peak_rss_mib";
 /// How often each row is measured.
-const RUNS: usize = 3;
+const RUNS: usize = 5;
+/// The program that runs here, for the processes of the rows. It is not named by its path: there it may have been built anew
+/// or removed meanwhile, and every process of a row must be of the same program.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Runs the rows that the options ask for and prints them.
 pub fn run(bench: &str, rows: &[Row], options: &[&str]) -> Result<(), String> {
@@ -109,8 +112,7 @@ fn medians(bench: &str, row: &str) -> Result<Vec<Figure>, String> {
 
 fn measure_apart(bench: &str, row: &str) -> Result<Vec<Figure>, String> {
     let failed = |problem: String| format!("row {row} of bench {bench}: {problem}");
-    let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
-    let output = Command::new(program)
+    let output = Command::new(THIS_PROGRAM)
         .args(["bench", bench, "--once", "--row", row])
         .stderr(Stdio::inherit())
         .output()

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use model::{
     Availability, Description, Desired, DriverKind, Labels, Meta, Mode, NamespaceId, Node, NodeId, NodeState,
-    NodeStatus, ProgramSpec, ProgramState, ProgramStatus, Resources, Revision, RevisionId, Role, Service,
-    ServiceId, Slot, TaskId, TaskSpec, TaskState, Time, UpdatePolicy,
+    NodeStatus, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Resources, Revision, RevisionId,
+    Role, Service, ServiceId, Slot, TaskId, TaskSpec, TaskState, Time, UpdatePolicy, limits,
 };
 use store::codec::{decode_entry, encode_entry, read_snapshot, write_snapshot};
-use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Tables};
+use store::{Change, ChangeSet, Entry, EventLog, FEATURE_LEVEL, Tables};
 
 use crate::bench::{Figure, Row, Took};
 
@@ -51,6 +51,11 @@ pub const ROWS: &[Row] = &[
         name: "entries-1m",
         what: "entries as bytes decoded and applied to 1,000,000 tasks",
         measure: entries,
+    },
+    Row {
+        name: "events",
+        what: "a log of events filled by tasks that fail again and again, and a start that replays it",
+        measure: events,
     },
 ];
 
@@ -279,6 +284,68 @@ fn entries() -> Vec<Figure> {
         Figure::new("decoded_per_s", f64::from(UPDATES) / decode),
         Figure::new("decoded_and_applied_per_s", f64::from(UPDATES) / both),
     ]
+}
+
+/// Events that are kept in all.
+const EVENTS: usize = limits::EVENTS_KEPT;
+/// Slots in which tasks fail again and again.
+const SLOTS: u32 = 100;
+
+/// Entries as a crash loop makes them: in each slot in turn a task is made, placed, reported in five states, the last time
+/// as failed, and forgotten. Each change is an event, and each entry has one, as when little happens at a time.
+fn crash_loop(world: &mut World) -> Vec<Vec<u8>> {
+    let steps: [fn(u32) -> Change; 8] = [
+        create,
+        assign,
+        |task| report(task, TaskState::Accepted),
+        |task| report(task, TaskState::Preparing),
+        |task| report(task, TaskState::Starting),
+        |task| report(task, TaskState::Running),
+        failed,
+        |task| Change::DeleteTask(task_id(task)),
+    ];
+    let mut entries = Vec::new();
+    for n in 0..=EVENTS / (steps.len() * SLOTS as usize) {
+        for step in steps {
+            for slot in 0..SLOTS {
+                world.batch.push(ChangeSet::of(vec![step(n as u32 * SLOTS + slot)]));
+                entries.push(encode_entry(&world.entry()));
+            }
+        }
+    }
+    entries.truncate(EVENTS);
+    entries
+}
+
+/// A task's end, with what an agent tells of a program by then.
+fn failed(task: u32) -> Change {
+    let Change::ReportTask { task, node, at, mut programs, .. } = report(task, TaskState::Running) else {
+        unreachable!("a report is a report")
+    };
+    let event = |n: usize| ProgramEvent { at: Time(n as i64), message: format!("event {n} of it").into() };
+    programs[0].events = (0..10).map(event).collect();
+    let message = Some("program main exited with code 1".into());
+    Change::ReportTask { task, node, state: TaskState::Failed, at, message, programs }
+}
+
+fn events() -> Vec<Figure> {
+    let mut world = World::furnished();
+    let entries = crash_loop(&mut world);
+    let mut log = EventLog::starting_at(world.tables.index());
+    let before = resident();
+    let replay = || {
+        for bytes in &entries {
+            world.index += 1;
+            let entry = decode_entry(bytes).expect("what was written can be read");
+            let applied = world.tables.apply(world.index, &entry);
+            assert_eq!(applied.events.len(), 1, "each entry is accepted and is one event");
+            log.push(&applied.events, &world.tables);
+        }
+    };
+    let ((), seconds) = timed(replay);
+    let bytes = resident() - before;
+    assert_eq!(log.after(log.oldest(), usize::MAX).map(|kept| kept.len()), Ok(EVENTS));
+    vec![Figure::new("events_mb", bytes / 1e6), Figure::new("replay_s", seconds)]
 }
 
 fn create(task: u32) -> Change {

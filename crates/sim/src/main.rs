@@ -1,6 +1,6 @@
 //! Benches of the control plane, run by hand: `sim bench NAME [--json] [--row ROW]`.
 //!
-//! Each row runs three times in a process of its own, so that its memory is its own; what is printed is the median of
+//! Each row runs five times in a process of its own, so that its memory is its own; what is printed is the median of
 //! the times and the peak of the memory.
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Derived tables: what each node holds and what each service has, kept up to date by every change of a task.
 //! They are functions of the tasks and revisions, are in no log and no snapshot, and are never written from outside.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use imbl::{OrdMap, OrdSet};
 use model::{BoundPort, NodeId, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId, TaskState};
@@ -96,7 +96,7 @@ pub struct ServiceUse {
     /// By place in [`TaskState::ALL`].
     by_state: [u32; TaskState::ALL.len()],
     /// Tasks that fill a slot, by revision; sorted, without zeros.
-    by_revision: Vec<(RevisionId, u32)>,
+    by_revision: Arc<Vec<(RevisionId, u32)>>,
     total: u32,
     running: u32,
     /// The numbered slots that are filled.
@@ -169,9 +169,10 @@ impl ServiceUse {
         if !task.fills_slot() {
             return;
         }
-        match self.by_revision.binary_search_by_key(&task.revision, |(id, _)| *id) {
-            Ok(at) => self.by_revision[at].1 += 1,
-            Err(at) => self.by_revision.insert(at, (task.revision, 1)),
+        let by_revision = Arc::make_mut(&mut self.by_revision);
+        match by_revision.binary_search_by_key(&task.revision, |(id, _)| *id) {
+            Ok(at) => by_revision[at].1 += 1,
+            Err(at) => by_revision.insert(at, (task.revision, 1)),
         }
         let first = match task.slot {
             Slot::Number(n) => self.slots.insert(n),
@@ -190,10 +191,11 @@ impl ServiceUse {
         if !task.fills_slot() {
             return;
         }
-        if let Ok(at) = self.by_revision.binary_search_by_key(&task.revision, |(id, _)| *id) {
-            self.by_revision[at].1 -= 1;
-            if self.by_revision[at].1 == 0 {
-                self.by_revision.remove(at);
+        let by_revision = Arc::make_mut(&mut self.by_revision);
+        if let Ok(at) = by_revision.binary_search_by_key(&task.revision, |(id, _)| *id) {
+            by_revision[at].1 -= 1;
+            if by_revision[at].1 == 0 {
+                by_revision.remove(at);
             }
         }
         match self.more.get_mut(&task.slot) {

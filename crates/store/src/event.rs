@@ -1,11 +1,10 @@
-//! Events: what an applied entry did, in order, and the log that lets a reader resume exactly.
+//! Events: what an applied entry did, in order, with the objects before and after.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use model::{Cluster, Index, Job, Namespace, Node, Service, Task, Time, limits};
+use model::{Cluster, Index, Job, Namespace, Node, Service, Task, Time};
 
 /// Where an event stands: the index of its entry and its place within it. Shown as `index.ordinal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -100,56 +99,6 @@ pub struct Event {
     pub action: Action,
     /// To what.
     pub object: Object,
-}
-
-/// The newest events, for exact resume.
-#[derive(Clone, Debug, Default)]
-pub struct EventLog {
-    events: VecDeque<Event>,
-    /// Everything up to this id has been dropped or was never kept.
-    floor: EventId,
-}
-
-/// The events after the asked id are not all kept any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("events after this id are no longer kept; the oldest that can be resumed from is {oldest}")]
-pub struct Gone {
-    /// The oldest id from which a reader can resume.
-    pub oldest: EventId,
-}
-
-impl EventLog {
-    /// An empty log for a store that is at `index`: what came before cannot be resumed.
-    pub fn starting_at(index: Index) -> Self {
-        Self { events: VecDeque::new(), floor: EventId::end_of(index) }
-    }
-
-    /// Adds the events of one entry, in order; the oldest beyond the limit are dropped.
-    pub fn push(&mut self, events: impl IntoIterator<Item = Event>) {
-        for event in events {
-            self.events.push_back(event);
-            if self.events.len() > limits::EVENTS_KEPT
-                && let Some(dropped) = self.events.pop_front()
-            {
-                self.floor = dropped.id;
-            }
-        }
-    }
-
-    /// The id from which a reader can resume at the earliest.
-    pub fn oldest(&self) -> EventId {
-        self.floor
-    }
-
-    /// At most `limit` events after `id`, oldest first.
-    ///
-    /// # Errors
-    /// [`Gone`] when some of them are no longer kept.
-    pub fn after(&self, id: EventId, limit: usize) -> Result<Vec<Event>, Gone> {
-        if id < self.floor {
-            return Err(Gone { oldest: self.floor });
-        }
-        let start = self.events.partition_point(|e| e.id <= id);
-        Ok(self.events.iter().skip(start).take(limit).cloned().collect())
-    }
+    /// What it was before, when it was changed.
+    pub before: Option<Object>,
 }

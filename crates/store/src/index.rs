@@ -8,7 +8,7 @@ use model::{
     Service, ServiceId, Time,
 };
 
-use crate::tables::{NodeEntry, RevisionEntry, ServiceEntry, Tables, folded};
+use crate::tables::{NodeEntry, NodeMarks, RevisionEntry, ServiceEntry, Tables, folded};
 
 impl Tables {
     pub(crate) fn set_cluster(&mut self, new: Option<Arc<Cluster>>) {
@@ -71,11 +71,17 @@ impl Tables {
             if let Some(job) = old.job {
                 self.job_services.remove(&(job, id));
             }
+            if old.mode.is_global() {
+                self.global_services.remove(&id);
+            }
         }
         if let Some(new) = &new {
             self.service_names.insert((new.namespace, folded(&new.name)), id);
             if let Some(job) = new.job {
                 self.job_services.insert((job, id));
+            }
+            if new.mode.is_global() {
+                self.global_services.insert(id);
             }
         }
     }
@@ -85,7 +91,7 @@ impl Tables {
         if let Some(handle) = self.service_handles.get(&id) {
             return *handle;
         }
-        let entry = ServiceEntry { service: None, index: 0, used: Arc::default(), decisions: Arc::default() };
+        let entry = ServiceEntry { service: None, index: 0, used: Arc::default() };
         let handle = self.services.insert(entry);
         self.service_handles.insert(id, handle);
         handle
@@ -97,6 +103,7 @@ impl Tables {
         if self.services.get(handle).is_some_and(ServiceEntry::is_unused) {
             self.services.remove(handle);
             self.service_handles.remove(&id);
+            self.decisions.remove(&id);
         }
     }
 
@@ -117,8 +124,8 @@ impl Tables {
         if let Some(handle) = self.node_handles.get(&id) {
             return *handle;
         }
-        let entry = NodeEntry { id, node: None, tasks_index: 0, tasks: 0, used: Arc::default() };
-        let handle = self.nodes.insert(entry);
+        let handle = self.nodes.insert(NodeEntry { id, node: None, used: Arc::default() });
+        self.node_marks.put(handle, NodeMarks::default());
         self.node_handles.insert(id, handle);
         handle
     }
@@ -126,10 +133,15 @@ impl Tables {
     /// Forgets what is known under a node's id once there is neither a node nor a task that names it.
     pub(crate) fn forget_node(&mut self, id: NodeId) {
         let Some(handle) = self.node_handles.get(&id).copied() else { return };
-        if self.nodes.get(handle).is_some_and(NodeEntry::is_unused) {
+        if self.node_is_unused(handle) {
             self.nodes.remove(handle);
             self.node_handles.remove(&id);
         }
+    }
+
+    fn node_is_unused(&self, handle: u32) -> bool {
+        self.nodes.get(handle).is_none_or(|entry| entry.node.is_none())
+            && self.node_marks.get(handle).is_none_or(|marks| marks.tasks == 0)
     }
 
     pub(crate) fn add_revision(&mut self, revision: Arc<Revision>) {
@@ -157,12 +169,6 @@ impl Tables {
 impl ServiceEntry {
     fn is_unused(&self) -> bool {
         self.service.is_none() && self.used.total() == 0
-    }
-}
-
-impl NodeEntry {
-    fn is_unused(&self) -> bool {
-        self.node.is_none() && self.tasks == 0
     }
 }
 
@@ -196,8 +202,8 @@ impl Tables {
     /// Keeps what is known under a node's id beside the node.
     pub(crate) fn know_node(&mut self, id: NodeId, tasks_index: Index) {
         let handle = self.node_handle(id);
-        if let Some(entry) = self.nodes.get_mut(handle) {
-            entry.tasks_index = tasks_index;
+        if let Some(marks) = self.node_marks.get_mut(handle) {
+            marks.tasks_index = tasks_index;
         }
     }
 
@@ -206,7 +212,9 @@ impl Tables {
         let handle = self.service_handle(id);
         if let Some(entry) = self.services.get_mut(handle) {
             entry.index = index;
-            entry.decisions = Arc::new(decisions);
+        }
+        if !decisions.is_empty() {
+            self.decisions.insert(id, Arc::new(decisions));
         }
     }
 
@@ -217,8 +225,11 @@ impl Tables {
         let unused = |handle: &u32| self.services.get(*handle).is_none_or(ServiceEntry::is_unused);
         let service =
             self.service_handles.iter().find(|(_, h)| unused(h)).map(|(id, _)| format!("service {id}"));
-        let unused = |handle: &u32| self.nodes.get(*handle).is_none_or(NodeEntry::is_unused);
-        let node = self.node_handles.iter().find(|(_, h)| unused(h)).map(|(id, _)| format!("node {id}"));
+        let node = self
+            .node_handles
+            .iter()
+            .find(|(_, h)| self.node_is_unused(**h))
+            .map(|(id, _)| format!("node {id}"));
         revision.or(service).or(node)
     }
 
@@ -229,5 +240,52 @@ impl Tables {
         for (here, there) in self.table_index.iter_mut().zip(tables) {
             *here = *there;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{JobId, Labels, Meta, Mode, NamespaceId, UpdatePolicy};
+
+    use super::*;
+    use crate::slab::READS;
+
+    fn service(n: u128, mode: Mode) -> Service {
+        Service {
+            id: ServiceId::from_u128(n),
+            meta: Meta::default(),
+            namespace: NamespaceId::DEFAULT,
+            job: None::<JobId>,
+            name: format!("service-{n}").into(),
+            labels: Labels::new(),
+            mode,
+            update: UpdatePolicy::default(),
+            revision: RevisionId::from_u128(n),
+            previous: None,
+            priority: 50,
+        }
+    }
+
+    #[test]
+    fn finding_global_services_costs_nothing_for_the_others() {
+        let mut reads = Vec::new();
+        for others in [0, 10, 10_000] {
+            let mut tables = Tables::new();
+            for n in 0..others {
+                let other = service(n, Mode::Replicated { replicas: 1 });
+                tables.set_service(other.id, Some(Arc::new(other)));
+            }
+            for (n, mode) in [(u128::MAX, Mode::GlobalBatch), (5_000_000, Mode::Global)] {
+                let global = service(n, mode);
+                tables.set_service(global.id, Some(Arc::new(global)));
+            }
+            READS.set(0);
+            assert_eq!(
+                tables.global_services().map(|s| s.mode).collect::<Vec<_>>(),
+                [Mode::Global, Mode::GlobalBatch]
+            );
+            reads.push(READS.get());
+        }
+        assert_eq!(reads, [2, 2, 2], "one for each global service");
     }
 }

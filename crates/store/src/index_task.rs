@@ -129,16 +129,16 @@ impl Tables {
 
     /// A task begins to name a node.
     fn name_node(&mut self, node: u32, task: &Task, handle: u32) {
-        if let Some(entry) = self.nodes.get_mut(node) {
-            entry.tasks += 1;
+        if let Some(marks) = self.node_marks.get_mut(node) {
+            marks.tasks += 1;
             self.by_node.insert((node, task.id, handle));
         }
     }
 
     /// A task names a node no longer.
     fn unname_node(&mut self, node: u32, task: &Task, handle: u32) {
-        if let Some(entry) = self.nodes.get_mut(node) {
-            entry.tasks -= 1;
+        if let Some(marks) = self.node_marks.get_mut(node) {
+            marks.tasks -= 1;
             self.by_node.remove(&(node, task.id, handle));
         }
     }

@@ -11,6 +11,12 @@ const BITS: u32 = WIDTH.trailing_zeros();
 /// A number that no value has.
 pub(crate) const NONE: u32 = u32::MAX;
 
+#[cfg(test)]
+thread_local! {
+    /// How often a slab was read by this thread: for tests of what a question costs.
+    pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Values under handles.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
@@ -58,6 +64,8 @@ impl<T: Clone> Slab<T> {
 
     /// The value under a handle.
     pub(crate) fn get(&self, handle: u32) -> Option<&T> {
+        #[cfg(test)]
+        READS.set(READS.get() + 1);
         let mut height = self.height;
         if handle >= self.fresh {
             return None;
@@ -119,16 +127,30 @@ impl<T: Clone> Slab<T> {
         }
         let handle = self.fresh;
         self.fresh += 1;
-        if u64::from(handle) >> (BITS * (self.height + 1)) > 0 {
+        self.grow(handle);
+        if let Some(cell) = self.cell(handle) {
+            *cell = Cell::Used(value);
+        }
+        handle
+    }
+
+    /// Keeps a value under a handle that another slab gave out. A slab is filled either so or by `insert`.
+    pub(crate) fn put(&mut self, handle: u32, value: T) {
+        self.fresh = self.fresh.max(handle + 1);
+        self.grow(handle);
+        if let Some(cell) = self.cell(handle) {
+            *cell = Cell::Used(value);
+        }
+    }
+
+    /// Makes room for a handle: as many levels as it needs.
+    fn grow(&mut self, handle: u32) {
+        while u64::from(handle) >> (BITS * (self.height + 1)) > 0 {
             let mut children = std::array::from_fn(|_| None);
             children[0] = Some(Arc::clone(&self.root));
             self.root = Arc::new(Tree::Branch(children));
             self.height += 1;
         }
-        if let Some(cell) = self.cell(handle) {
-            *cell = Cell::Used(value);
-        }
-        handle
     }
 
     /// Forgets the value under a handle.
@@ -150,6 +172,18 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[test]
+    fn values_are_put_where_they_are_said_to_be() {
+        let mut slab = Slab::new();
+        for handle in [5, 70_000, 3, 5] {
+            slab.put(handle, handle + 1);
+        }
+        assert_eq!(
+            [3, 4, 5, 70_000].map(|handle| slab.get(handle).copied()),
+            [Some(4), None, Some(6), Some(70_001)]
+        );
+    }
 
     #[test]
     fn it_holds_what_a_map_holds_and_snapshots_stay() {

@@ -58,15 +58,21 @@ pub struct Tables {
     pub(crate) job_names: OrdMap<(NamespaceId, Arc<str>), JobId>,
     pub(crate) service_names: OrdMap<(NamespaceId, Arc<str>), ServiceId>,
     pub(crate) job_services: OrdSet<(JobId, ServiceId)>,
+    /// The services whose slots are nodes.
+    pub(crate) global_services: OrdSet<ServiceId>,
     pub(crate) revisions: OrdMap<RevisionId, RevisionEntry>,
 
     pub(crate) node_handles: OrdMap<NodeId, u32>,
     pub(crate) nodes: Slab<NodeEntry>,
+    /// Under the same handles; apart because they change much more often.
+    pub(crate) node_marks: Slab<NodeMarks>,
     /// The handles of the nodes that exist, by their active tasks and id.
     pub(crate) by_load: OrdMap<(u32, NodeId), u32>,
 
     pub(crate) service_handles: OrdMap<ServiceId, u32>,
     pub(crate) services: Slab<ServiceEntry>,
+    /// The last decisions about each service, oldest first.
+    pub(crate) decisions: OrdMap<ServiceId, Arc<Vec<Decision>>>,
 
     pub(crate) task_handles: IdMap,
     pub(crate) tasks: Slab<TaskEntry>,
@@ -85,11 +91,16 @@ pub struct Tables {
 pub(crate) struct NodeEntry {
     pub(crate) id: NodeId,
     pub(crate) node: Option<Arc<Node>>,
+    pub(crate) used: Arc<NodeUse>,
+}
+
+/// What tasks leave behind at a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NodeMarks {
     /// The last index at which the control plane changed or deleted a task of it.
     pub(crate) tasks_index: Index,
     /// Tasks that name this node.
     pub(crate) tasks: u32,
-    pub(crate) used: Arc<NodeUse>,
 }
 
 /// What is known under a service's id. Outlives the service while it has tasks.
@@ -99,7 +110,6 @@ pub(crate) struct ServiceEntry {
     /// The last index that changed it or one of its tasks.
     pub(crate) index: Index,
     pub(crate) used: Arc<ServiceUse>,
-    pub(crate) decisions: Arc<Vec<Decision>>,
 }
 
 /// A task, and the handles of what it names.
@@ -161,12 +171,15 @@ impl Tables {
             job_names: OrdMap::new(),
             service_names: OrdMap::new(),
             job_services: OrdSet::new(),
+            global_services: OrdSet::new(),
             revisions: OrdMap::new(),
             node_handles: OrdMap::new(),
             nodes: Slab::new(),
+            node_marks: Slab::new(),
             by_load: OrdMap::new(),
             service_handles: OrdMap::new(),
             services: Slab::new(),
+            decisions: OrdMap::new(),
             task_handles: IdMap::new(),
             tasks: Slab::new(),
             by_number: OrdSet::new(),
@@ -205,7 +218,8 @@ impl Tables {
     /// The last index at which the control plane changed or deleted a task of this node; 0 when the node is not
     /// known. Reports of the node's agent do not move it.
     pub fn node_tasks_index(&self, node: NodeId) -> Index {
-        self.node_entry(node).map_or(0, |entry| entry.tasks_index)
+        let marks = self.node_handles.get(&node).and_then(|handle| self.node_marks.get(*handle));
+        marks.map_or(0, |marks| marks.tasks_index)
     }
 
     /// The last index that changed the service or any of its tasks, deletions included. It outlives the service while
@@ -339,6 +353,11 @@ impl Tables {
         self.job_services.range(range).filter_map(|(_, id)| self.service(*id))
     }
 
+    /// The services whose slots are nodes, by id: what a node that comes or goes may concern.
+    pub fn global_services(&self) -> impl Iterator<Item = &Arc<Service>> {
+        self.global_services.iter().filter_map(|id| self.service(*id))
+    }
+
     /// The services whose id is in a range, by id.
     pub fn services_in_prefix(&self, range: RangeInclusive<Id>) -> impl Iterator<Item = &Arc<Service>> {
         let range = ServiceId(*range.start())..=ServiceId(*range.end());
@@ -372,7 +391,7 @@ impl Tables {
     /// The last decisions about a service, oldest first, at most
     /// [`limits::DECISIONS_KEPT`](model::limits::DECISIONS_KEPT).
     pub fn decisions(&self, service: ServiceId) -> impl Iterator<Item = &Decision> {
-        self.service_entry(service).into_iter().flat_map(|entry| entry.decisions.iter())
+        self.decisions.get(&service).into_iter().flat_map(|kept| kept.iter())
     }
 
     /// A revision.

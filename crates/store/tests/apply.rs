@@ -234,6 +234,53 @@ fn guards_hold_or_refuse_the_set() {
 }
 
 #[test]
+fn every_guard_counts() {
+    let mut w = World::furnished();
+    let version = |object| w.tables.version(object);
+    let objects = [ObjectId::Cluster, ObjectId::Node(node_id(1)), ObjectId::Revision(revision_id(1))];
+    let good: Vec<_> = objects.iter().map(|object| (*object, version(*object))).collect();
+    for (stale, stale_object) in objects.iter().enumerate() {
+        let mut set = ChangeSet::of(vec![create_task(1, 1, 0, 1)]);
+        for (at, (object, version)) in good.iter().enumerate() {
+            set.guard(*object, version + u64::from(at == stale));
+        }
+        let moved = w.try_set(set).unwrap_err();
+        assert!(matches!(moved, Refused::Moved { object, .. } if object == *stale_object), "{moved}");
+    }
+}
+
+#[test]
+fn a_task_made_anew_in_one_set_is_one_update() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), create_task(2, 1, 1, 1)]);
+    let anew = vec![Change::DeleteTask(task_id(1)), create_task(3, 1, 2, 1), create_task(1, 1, 5, 1)];
+    let applied = w.must(anew);
+    let told: Vec<_> = applied.events.iter().map(|event| (event.action, event.object.clone())).collect();
+    let task = |n| Object::Task(Arc::clone(w.tables.task(task_id(n)).unwrap()));
+    assert_eq!(told, [(Action::Updated, task(1)), (Action::Created, task(3))]);
+    assert_eq!(World::numbers(w.tables.tasks_of_service(service_id(1))), [2, 3, 1]);
+}
+
+#[test]
+fn a_node_reports_only_what_it_was_assigned() {
+    let mut w = World::furnished();
+    w.must(vec![Change::CreateTask {
+        id: task_id(1),
+        service: service_id(1),
+        slot: Slot::Node(node_id(1)),
+        revision: revision_id(1),
+        node: Some(node_id(1)),
+        desired: Desired::Running,
+        start_after: None,
+    }]);
+    assert_eq!(w.must(vec![report(1, 1, TaskState::Running)]).events, []);
+    let refused = w.try_apply(vec![assign(1, 2)]).unwrap_err().to_string();
+    assert_eq!(refused, format!("Task({}): it was made for another node", task_id(1)));
+    w.must(vec![assign(1, 1), report(1, 1, TaskState::Running)]);
+    assert_eq!(w.tables.service_use(service_id(1)).running(), 1);
+}
+
+#[test]
 fn sets_of_one_entry_stand_or_fall_alone() {
     let mut w = World::furnished();
     let bad = vec![create_task(2, 1, 1, 1), create_task(1, 1, 1, 1)];
@@ -338,6 +385,8 @@ fn removing_a_node_orphans_its_tasks() {
     assert_eq!(w.must(vec![report(1, 1, TaskState::Failed)]).events, [], "an orphan stays one");
     w.must(vec![Change::DeleteTask(task_id(1)), Change::DeleteTask(task_id(2))]);
     assert_eq!(w.tables.node_tasks_index(node_id(1)), 0, "nothing is known of it any more");
+    w.must(vec![Change::CreateNode(node(1))]);
+    assert_eq!(w.tables.node_tasks_index(node_id(1)), 0, "nor when it joins again");
 }
 
 #[test]

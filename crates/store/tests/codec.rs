@@ -163,6 +163,34 @@ fn newer_formats_are_refused_by_name() {
     assert!(matches!(decode_entry(&[]), Err(CodecError::Missing(_))));
 }
 
+#[test]
+fn a_port_that_is_held_twice_is_noticed() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), create_task(2, 1, 1, 1)]);
+    w.must(vec![assign_port(1, 1, 80), assign_port(2, 1, 81)]);
+    let mut bytes = snapshot(&w.tables);
+    // The frame of the second task: a port that is named http, over TCP, 81.
+    let port = *b"http\x10\x01\x18\x51";
+    let found = bytes.windows(port.len()).position(|bytes| bytes == port).expect("the port is there");
+    bytes[found + port.len() - 1] = 80;
+    let mut at = 20;
+    loop {
+        let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        if at + 9 + length > found {
+            let sum = crc(&[&bytes[at..at + 4], &bytes[at + 8..at + 9 + length]].concat());
+            bytes[at + 4..at + 8].copy_from_slice(&sum.to_le_bytes());
+            break;
+        }
+        at += 9 + length;
+    }
+    let sentence = restored(&bytes).unwrap_err().to_string();
+    let node = node_id(1);
+    assert_eq!(
+        sentence,
+        format!("the snapshot does not fit together: two tasks of node {node} hold port 80")
+    );
+}
+
 /// CRC-32 bit by bit, as the format describes it.
 fn crc(bytes: &[u8]) -> u32 {
     let mut sum = u32::MAX;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::*;
 use model::{
-    BoundPort, Desired, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule, ServiceId,
-    Slot, Task, TaskId, TaskState, Time,
+    BoundPort, Desired, Mode, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule,
+    ServiceId, Slot, Task, TaskId, TaskState, Time,
 };
 use proptest::prelude::*;
 use store::codec::{digest, read_snapshot, write_snapshot};
@@ -64,6 +64,9 @@ fn change((kind, a, b, c): Seed) -> Vec<Change> {
             let number = of(service, revision_no);
             let mut updated = common::service(service, &format!("name-{service}"), number);
             updated.previous = (c % 2 == 0).then_some(revision_id(of(service, 1)));
+            if b % 8 < 3 {
+                updated.mode = Mode::Global;
+            }
             let make = Change::CreateRevision(revision(number, service, reserve(i64::from(b), 2)));
             if c % 3 == 0 {
                 vec![Change::UpdateService(updated)]
@@ -226,6 +229,8 @@ fn check(tables: &Tables) {
             assert_eq!(ids(tables.tasks_of_slot(service, slot)), of_slot);
         }
     }
+    let global = tables.services().filter(|s| s.mode.is_global());
+    assert!(tables.global_services().map(|s| s.id).eq(global.map(|s| s.id)));
     let with_tasks: BTreeSet<ServiceId> = tables.tasks().map(|t| t.service).collect();
     assert!(tables.services_with_tasks().eq(with_tasks));
     let turn = |t: &Task| (t.service, t.revision, t.created, t.slot, t.id);
@@ -343,6 +348,8 @@ fn play(seen: &mut Seen, events: &[store::Event]) {
             Action::Created => assert!(!known, "{id:?} was not there"),
             Action::Updated | Action::Deleted => assert!(known, "{id:?} was there"),
         }
+        let before = (event.action == Action::Updated).then(|| seen[&id].clone());
+        assert_eq!(event.before, before, "what it was");
         if event.action == Action::Deleted {
             seen.remove(&id);
         } else {
@@ -367,6 +374,7 @@ fn run(entries: Vec<Vec<Vec<Seed>>>) {
     let mut tables = Tables::new();
     let mut followed = Followed::default();
     let mut log = EventLog::starting_at(0);
+    let mut all = Vec::new();
     let mut snapshots: Vec<(Tables, u32)> = Vec::new();
     // A third of a cluster to begin with.
     let mut first: Vec<Vec<Change>> = (1..=2).map(|n| vec![Change::CreateNode(node(n))]).collect();
@@ -410,7 +418,8 @@ fn run(entries: Vec<Vec<Vec<Seed>>>) {
         for (at, event) in applied.events.iter().enumerate() {
             assert_eq!(event.id, EventId { index, ordinal: at as u32 });
         }
-        log.push(applied.events);
+        log.push(&applied.events, &tables);
+        all.extend(applied.events);
         if n % 5 == 0 {
             let read = restored(&tables);
             check(&read);
@@ -425,8 +434,13 @@ fn run(entries: Vec<Vec<Vec<Seed>>>) {
     for (snapshot, sum) in snapshots {
         assert_eq!(digest(&snapshot), sum, "a snapshot never changes");
         let mut seen = observe(&snapshot);
-        let events = log.after(EventId::end_of(snapshot.index()), usize::MAX).expect("all are kept");
-        play(&mut seen, &events);
+        let position = EventId::end_of(snapshot.index());
+        let kept = log.after(position, usize::MAX).expect("all are kept");
+        let events = &all[all.partition_point(|e: &store::Event| e.id <= position)..];
+        assert!(
+            kept.iter().map(|e| (e.id, e.at, e.action)).eq(events.iter().map(|e| (e.id, e.at, e.action)))
+        );
+        play(&mut seen, events);
         assert_eq!(seen, observe(&tables));
     }
 }

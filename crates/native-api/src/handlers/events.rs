@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
 use model::{Index, Time};
-use store::{EventId, Gone};
+use store::{EventId, Gone, KeptEvent};
 
 use crate::api::{Answer, Api, Call, set_index};
 use crate::errors::ApiError;
@@ -31,21 +31,16 @@ pub(crate) async fn stream(call: Call) -> Answer {
     if let Some(other) = kinds.iter().find(|k| !KINDS.contains(&k.as_str())) {
         return Err(ApiError::invalid("kind", format!("{other:?} is none of {}", KINDS.join(", "))));
     }
-    let tables = call.cluster().snapshot();
-    let index = tables.index();
+    let index = call.cluster().snapshot().index();
     let position = position(&call, index)?;
     // Whether the stream can begin there is said in the status, not in the stream.
     call.cluster().events_after(position, 0)?;
-    let mut past = to::Past::default();
-    if position >= EventId::end_of(index) {
-        past.settle(tables);
-    }
     let feed = Feed {
         api: Arc::clone(&call.api),
         position,
         reached: position.index,
         kinds,
-        past,
+        names: to::Names::default(),
         since: since(&call)?,
         begun: false,
         over: false,
@@ -105,7 +100,7 @@ struct Feed {
     reached: Index,
     /// What is sent; everything when empty.
     kinds: Vec<String>,
-    past: to::Past,
+    names: to::Names,
     /// Events before this moment are passed over.
     since: Option<Time>,
     begun: bool,
@@ -125,8 +120,6 @@ impl Feed {
             return Some(self.place());
         }
         while !self.over && !self.api.shutdown.has_begun() {
-            // Before the events are asked for: if there are none, everything up to this state was told.
-            let tables = self.api.cluster.snapshot();
             let events = match self.api.cluster.events_after(self.position, BATCH) {
                 Ok(events) => events,
                 Err(gone) => {
@@ -142,7 +135,6 @@ impl Feed {
                 }
                 continue;
             }
-            self.past.settle(tables);
             tokio::select! {
                 index = self.api.cluster.beyond(self.reached) => self.reached = index,
                 () = self.api.shutdown.begun() => return None,
@@ -157,12 +149,12 @@ impl Feed {
         format!("id: {}\n\n", self.position)
     }
 
-    fn render(&mut self, events: &[store::Event]) -> String {
+    fn render(&mut self, events: &[KeptEvent]) -> String {
         let tables = self.api.cluster.snapshot();
         let mut text = String::new();
         for event in events {
-            // Also what is not sent counts for what was before.
-            let shown = to::event(&tables, &mut self.past, event);
+            // Also what is not sent may name a service whose tasks are told of later.
+            let shown = to::event(&tables, &mut self.names, event);
             let of_kind = self.kinds.is_empty() || self.kinds.contains(&shown.kind);
             if !of_kind || self.since.is_some_and(|since| event.at < since) {
                 continue;

@@ -1,18 +1,48 @@
 //! Events and lines of logs.
 
-use control::LogItem as Item;
-use store::{Action, Object, Tables};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::changes::{Past, changes};
+use control::LogItem as Item;
+use model::ServiceId;
+use store::{About, Fact, KeptEvent, Subject, Tables};
+
 use super::{text_or_none, time};
 use crate::types::{Event, LogItem};
 
-/// An event. Names come from the newest state, or from what the stream told before: the event itself holds only its object.
-pub(crate) fn event(tables: &Tables, past: &mut Past, event: &store::Event) -> Event {
+/// Names of services that are remembered.
+const NAMES: usize = 4_096;
+
+/// The names of services that a stream has met, for what is told of their tasks once they are gone.
+#[derive(Default)]
+pub(crate) struct Names(BTreeMap<ServiceId, Arc<str>>);
+
+impl Names {
+    fn put(&mut self, id: ServiceId, name: &Arc<str>) {
+        if self.0.get(&id) == Some(name) {
+            return;
+        }
+        if self.0.len() >= NAMES {
+            self.0.pop_first();
+        }
+        self.0.insert(id, Arc::clone(name));
+    }
+
+    fn of(&mut self, tables: &Tables, id: ServiceId) -> String {
+        if let Some(service) = tables.service(id) {
+            self.put(id, &service.name);
+        }
+        self.0.get(&id).map_or_else(|| id.to_string(), |name| name.to_string())
+    }
+}
+
+/// An event. Names of tasks come from the newest state, or from what the stream told before: the event itself knows the service by
+/// its id.
+pub(crate) fn event(tables: &Tables, names: &mut Names, event: &KeptEvent) -> Event {
     let mut shown = Event {
         id: event.id.to_string(),
         at: time(event.at),
-        kind: kind(&event.object).into(),
+        kind: kind(&event.subject).into(),
         action: event.action.as_str().into(),
         object: String::new(),
         name: String::new(),
@@ -24,45 +54,77 @@ pub(crate) fn event(tables: &Tables, past: &mut Past, event: &store::Event) -> E
         message: None,
         changes: Vec::new(),
     };
-    let (id, name) = match &event.object {
-        Object::Cluster(cluster) => (cluster.id.to_string(), cluster.name.to_string()),
-        Object::Namespace(namespace) => (namespace.id.to_string(), namespace.name.to_string()),
-        Object::Job(job) => (job.id.to_string(), job.name.to_string()),
-        Object::Service(service) => (service.id.to_string(), service.name.to_string()),
-        Object::Node(node) => {
-            shown.state = Some(node.status.state.as_str().into());
-            shown.message = text_or_none(&node.status.message);
-            (node.id.to_string(), node.description.hostname.to_string())
+    let (id, name) = match &event.subject {
+        Subject::Cluster(cluster) => named(cluster),
+        Subject::Namespace(namespace) => named(namespace),
+        Subject::Job(job) => named(job),
+        Subject::Service(service) => {
+            names.put(service.id, &service.name);
+            named(service)
         }
-        Object::Task(task) => {
+        Subject::Node { about, state, message } => {
+            shown.state = Some(state.as_str().into());
+            shown.message = text_or_none(message);
+            named(about)
+        }
+        Subject::Task(task) => {
             shown.service = Some(task.service.to_string());
             shown.node = task.node.map(|id| id.to_string());
-            shown.state = Some(task.status.state.to_string());
+            shown.state = Some(task.state.to_string());
             shown.desired = Some(task.desired.to_string());
-            let unplaced = task.unplaced.as_ref().filter(|_| task.waits_for_node());
-            shown.message =
-                unplaced.map(ToString::to_string).or(task.status.message.as_ref().map(ToString::to_string));
-            let service = past.service_name(tables, task.service);
-            let service = service.map_or_else(|| task.service.to_string(), |name| name.to_string());
-            (task.id.to_string(), format!("{service}.{}", task.slot))
+            shown.message = task.message.as_ref().map(ToString::to_string);
+            (task.id.to_string(), format!("{}.{}", names.of(tables, task.service), task.slot))
         }
     };
-    let before = past.replace(kind(&event.object), &id, &event.object);
-    if let Some(before) = before.filter(|_| event.action == Action::Updated) {
-        shown.changes = changes(tables, &before, &event.object);
-    }
+    shown.changes = event.changes().iter().map(|fact| change(tables, &event.subject, fact)).collect();
     Event { object: id, name, ..shown }
 }
 
+/// A change in words: `replicas 3 -> 5`, `state running -> failed (exit status 1)`.
+fn change(tables: &Tables, subject: &Subject, fact: &Fact) -> String {
+    let what = match (subject, &*fact.what) {
+        (Subject::Job(_), "number") => "submission",
+        (_, what) => what,
+    };
+    // What a node says of itself are words, not numbers.
+    let colon = if matches!(subject, Subject::Node { .. }) { ":" } else { "" };
+    let text = match (&fact.from, &fact.to) {
+        (Some(from), Some(to)) => format!("{what}{colon} {} -> {}", or_none(from), or_none(to)),
+        (None, Some(to)) if what == "node" => {
+            let node = to.parse().ok().and_then(|id| tables.node(model::NodeId(id)));
+            format!("placed on {}", node.map_or(to, |node| &node.description.hostname))
+        }
+        (None, Some(to)) => format!("{what}={to} added"),
+        (Some(_), None) => format!("{what} removed"),
+        (None, None) => format!("{what} changed"),
+    };
+    match subject {
+        // How it ended belongs to that it did.
+        Subject::Task(task) if what == "state" => match task.message.as_deref().filter(|m| !m.is_empty()) {
+            Some(message) => format!("{text} ({message})"),
+            None => text,
+        },
+        _ => text,
+    }
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
+}
+
+fn named<I: ToString>(about: &About<I>) -> (String, String) {
+    (about.id.to_string(), about.name.to_string())
+}
+
 /// The word for what an event is about.
-pub(crate) fn kind(object: &Object) -> &'static str {
-    match object {
-        Object::Cluster(_) => "cluster",
-        Object::Namespace(_) => "namespace",
-        Object::Node(_) => "node",
-        Object::Job(_) => "job",
-        Object::Service(_) => "service",
-        Object::Task(_) => "task",
+pub(crate) fn kind(subject: &Subject) -> &'static str {
+    match subject {
+        Subject::Cluster(_) => "cluster",
+        Subject::Namespace(_) => "namespace",
+        Subject::Node { .. } => "node",
+        Subject::Job(_) => "job",
+        Subject::Service(_) => "service",
+        Subject::Task(_) => "task",
     }
 }
 

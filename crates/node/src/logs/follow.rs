@@ -12,12 +12,12 @@ use std::time::Duration;
 use control::{LogItem, LogQuery, LogSource};
 use drivers::logs::{Follow, LogStream};
 use model::{TaskId, TaskState};
-use store::{Action, Event, EventId, Object, Tables};
+use store::{Action, EventId, KeptEvent, Subject, Tables};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use super::held::{Following, Reading};
-use super::{Source, TaskLogs};
+use super::{Source, TaskLogs, Wanted};
 use crate::replica::Published;
 
 /// Readers that hold lines at a time.
@@ -106,15 +106,18 @@ impl Follower {
                 continue;
             };
             place = last.id;
-            for Event { action, object, .. } in &events {
-                match object {
-                    Object::Service(gone) if gone.id == service && *action == Action::Deleted => open = false,
-                    Object::Task(task) if task.service == service && *action == Action::Deleted => {
+            for KeptEvent { action, subject, .. } in &events {
+                match subject {
+                    Subject::Service(gone) if gone.id == service && *action == Action::Deleted => {
+                        open = false
+                    }
+                    Subject::Task(task) if task.service == service && *action == Action::Deleted => {
                         round.known.remove(&task.id);
                     }
-                    Object::Task(task) if task.service == service => {
+                    Subject::Task(task) if task.service == service => {
+                        let wanted = Wanted { id: task.id, service, slot: task.slot, node: task.node };
                         let (sources, warnings) =
-                            self.logs.sources(&self.published.tables(), [Arc::clone(task)], &mut round.known);
+                            self.logs.sources(&self.published.tables(), [wanted], &mut round.known);
                         self.begin(sources, warnings, &query, round).await;
                     }
                     _ => {}

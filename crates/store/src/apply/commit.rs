@@ -8,6 +8,9 @@ use super::journal::Before;
 use super::{Tx, clip, wrong};
 use crate::{Action, Event, EventId, Object, ObjectId, Refused, Table};
 
+/// What became of an object, the object, and what it was before when it was changed.
+type Happened = (Action, Object, Option<Object>);
+
 impl Tx<'_> {
     /// A revision made here must be referred to by now.
     pub(super) fn check_revisions(&self) -> Result<(), Refused> {
@@ -54,12 +57,12 @@ impl Tx<'_> {
     pub(super) fn commit(&mut self, mut events: Option<&mut Vec<Event>>) {
         let mut touched = std::mem::take(&mut self.journal.touched);
         for before in touched.drain(..) {
-            if let Some((action, object)) = self.settle(before)
+            if let Some((action, object, before)) = self.settle(before)
                 && let Some(events) = events.as_deref_mut()
             {
                 let ordinal = u32::try_from(events.len()).unwrap_or(u32::MAX);
                 let id = EventId { index: self.version, ordinal };
-                events.push(Event { id, at: self.time, action, object });
+                events.push(Event { id, at: self.time, action, object, before });
             }
         }
         self.journal.touched = touched;
@@ -73,7 +76,7 @@ impl Tx<'_> {
         }
     }
 
-    fn settle(&mut self, before: Before) -> Option<(Action, Object)> {
+    fn settle(&mut self, before: Before) -> Option<Happened> {
         match before {
             Before::Cluster(old) => {
                 let new = self.tables.cluster().cloned();
@@ -106,7 +109,7 @@ impl Tx<'_> {
         }
     }
 
-    fn settle_task(&mut self, id: TaskId, handle: u32, old: Option<Arc<Task>>) -> Option<(Action, Object)> {
+    fn settle_task(&mut self, id: TaskId, handle: u32, old: Option<Arc<Task>>) -> Option<Happened> {
         let Some((new, service, node)) = self.task_now(id, handle) else {
             // It is gone: its service and node may be unknown from now on.
             let (service, node) = old.as_ref().map(|task| (task.service, task.node))?;
@@ -124,8 +127,8 @@ impl Tx<'_> {
         if let Some(entry) = self.tables.services.get_mut(service) {
             entry.index = self.version;
         }
-        if directed && let Some(entry) = self.tables.nodes.get_mut(node) {
-            entry.tasks_index = self.version;
+        if directed && let Some(marks) = self.tables.node_marks.get_mut(node) {
+            marks.tasks_index = self.version;
         }
         Some(event)
     }
@@ -147,13 +150,13 @@ impl Tx<'_> {
         old: Option<Arc<T>>,
         new: Option<Arc<T>>,
         object: fn(Arc<T>) -> Object,
-    ) -> Option<(Action, Object)> {
+    ) -> Option<Happened> {
         let event = match (old, new) {
             (None, None) => return None,
-            (None, Some(new)) => (Action::Created, object(new)),
-            (Some(old), None) => (Action::Deleted, object(old)),
+            (None, Some(new)) => (Action::Created, object(new), None),
+            (Some(old), None) => (Action::Deleted, object(old), None),
             (Some(old), Some(new)) if Arc::ptr_eq(&old, &new) => return None,
-            (Some(_), Some(new)) => (Action::Updated, object(new)),
+            (Some(old), Some(new)) => (Action::Updated, object(new), Some(object(old))),
         };
         self.tables.table_index[table as usize] = self.version;
         Some(event)
@@ -168,8 +171,8 @@ impl Tx<'_> {
 
     fn move_node_index(&mut self, id: NodeId) {
         let handle = self.tables.node_handles.get(&id).copied();
-        if let Some(entry) = handle.and_then(|handle| self.tables.nodes.get_mut(handle)) {
-            entry.tasks_index = self.version;
+        if let Some(marks) = handle.and_then(|handle| self.tables.node_marks.get_mut(handle)) {
+            marks.tasks_index = self.version;
         }
     }
 
@@ -182,12 +185,10 @@ impl Tx<'_> {
     }
 
     fn keep_decision(&mut self, id: ServiceId, decision: Decision) {
-        let handle = self.tables.service_handles.get(&id).copied();
-        let Some(entry) = handle.and_then(|handle| self.tables.services.get_mut(handle)) else { return };
-        if entry.service.is_none() {
+        if self.tables.service(id).is_none() {
             return;
         }
-        let kept = Arc::make_mut(&mut entry.decisions);
+        let kept = Arc::make_mut(self.tables.decisions.entry(id).or_default());
         if kept.len() >= limits::DECISIONS_KEPT {
             kept.drain(..=kept.len() - limits::DECISIONS_KEPT);
         }
