@@ -223,7 +223,6 @@ async fn events_say_what_changed() {
     let task = world.cluster.add_task(id, Slot::Number(0));
     let mut source = Source::open(&world, "/v1/events", None).await;
     source.block().await.unwrap();
-    // A stream that listens knows what was there.
     let next = tokio::spawn(async move { (source.event().await.unwrap(), source) });
     tokio::task::yield_now().await;
     world.scale("web", 5).await;
@@ -233,7 +232,7 @@ async fn events_say_what_changed() {
     world.send(request("PATCH", "/v1/nodes/alpha", Some(body.to_string()))).await;
     let event = source.event().await.unwrap();
     assert_eq!(event.object, node.to_string());
-    assert_eq!(event.changes, ["availability: active -> drain", "label zone=a added"]);
+    assert_eq!(event.changes, ["availability: active -> drain", "labels.zone=a added"]);
     // A task of a service that is gone keeps its name.
     world.send(request("DELETE", "/v1/services/web", None)).await;
     world.cluster.apply(store::ChangeSet::of(vec![store::Change::DeleteTask(task)]));

@@ -7,12 +7,12 @@ mod follow;
 mod held;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use control::{BoxFuture, LogError, LogItem, LogLine, LogQuery, LogSource, LogStream, tasks};
 use drivers::logs::{self, Follow, LogRecord, LogStreamName};
-use model::{NodeId, Task, TaskId, Time};
+use model::{NodeId, ServiceId, Slot, Task, TaskId, Time};
 use store::Tables;
 use tokio::sync::mpsc;
 
@@ -44,11 +44,20 @@ struct Source {
     dir: PathBuf,
 }
 
+/// A task whose log is wanted. It may be forgotten by now.
+struct Wanted {
+    id: TaskId,
+    service: ServiceId,
+    slot: Slot,
+    node: Option<NodeId>,
+}
+
 /// The tasks of a source that are known now.
-fn wanted(tables: &Tables, of: LogSource) -> Vec<Arc<Task>> {
+fn wanted(tables: &Tables, of: LogSource) -> Vec<Wanted> {
+    let wanted = |t: &Arc<Task>| Wanted { id: t.id, service: t.service, slot: t.slot, node: t.node };
     match of {
-        LogSource::Service(id) => tables.tasks_of_service(id).cloned().collect(),
-        LogSource::Task(id) => tables.task(id).cloned().into_iter().collect(),
+        LogSource::Service(id) => tables.tasks_of_service(id).map(wanted).collect(),
+        LogSource::Task(id) => tables.task(id).map(wanted).into_iter().collect(),
     }
 }
 
@@ -81,7 +90,7 @@ impl TaskLogs {
     fn sources(
         &self,
         tables: &Tables,
-        tasks: impl IntoIterator<Item = Arc<Task>>,
+        tasks: impl IntoIterator<Item = Wanted>,
         known: &mut BTreeSet<TaskId>,
     ) -> (Vec<Source>, Vec<String>) {
         let (mut sources, mut warnings) = (Vec::new(), Vec::new());
@@ -97,9 +106,9 @@ impl TaskLogs {
                 continue;
             }
             let Some(dir) = task_dir(&self.tasks, &task.id.to_string()) else { continue };
-            let name: Arc<str> = tasks::name(tables, &task).into();
+            let name: Arc<str> = tasks::name_of_slot(tables, task.service, task.slot).into();
             let hostname = tables.node(node).map(|n| Arc::clone(&n.description.hostname)).unwrap_or_default();
-            for program in programs_of(tables, &task) {
+            for program in programs_of(tables, task.id, &dir) {
                 let (name, hostname, dir) = (Arc::clone(&name), Arc::clone(&hostname), dir.clone());
                 sources.push(Source { task: task.id, name, hostname, program, dir });
             }
@@ -109,12 +118,17 @@ impl TaskLogs {
 }
 
 /// What the programs of a task are called.
-fn programs_of(tables: &Tables, task: &Task) -> Vec<Arc<str>> {
-    match tables.revision(task.revision) {
-        Some(revision) => revision.task.programs.iter().map(|p| Arc::clone(&p.name)).collect(),
-        // Forgotten with its last task; each task names its programs as well.
-        None => task.programs.iter().map(|p| Arc::clone(&p.name)).collect(),
+fn programs_of(tables: &Tables, task: TaskId, dir: &Path) -> Vec<Arc<str>> {
+    let revision = tables.task(task).and_then(|task| tables.revision(task.revision));
+    if let Some(revision) = revision {
+        return revision.task.programs.iter().map(|p| Arc::clone(&p.name)).collect();
     }
+    // Of a task that is forgotten there is what its programs wrote.
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<Arc<str>> =
+        files.filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".log")?.into())).collect();
+    names.sort();
+    names
 }
 
 impl Source {

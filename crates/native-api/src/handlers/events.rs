@@ -31,8 +31,7 @@ pub(crate) async fn stream(call: Call) -> Answer {
     if let Some(other) = kinds.iter().find(|k| !KINDS.contains(&k.as_str())) {
         return Err(ApiError::invalid("kind", format!("{other:?} is none of {}", KINDS.join(", "))));
     }
-    let tables = call.cluster().snapshot();
-    let index = tables.index();
+    let index = call.cluster().snapshot().index();
     let position = position(&call, index)?;
     // Whether the stream can begin there is said in the status, not in the stream.
     call.cluster().events_after(position, 0)?;
@@ -154,7 +153,7 @@ impl Feed {
         let tables = self.api.cluster.snapshot();
         let mut text = String::new();
         for event in events {
-            // What is not sent may name what is.
+            // Also what is not sent may name a service whose tasks are told of later.
             let shown = to::event(&tables, &mut self.names, event);
             let of_kind = self.kinds.is_empty() || self.kinds.contains(&shown.kind);
             if !of_kind || self.since.is_some_and(|since| event.at < since) {

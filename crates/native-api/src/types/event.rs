@@ -38,8 +38,7 @@ pub struct Event {
     /// More in a sentence: why a task ended badly or waits, why a node is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What it changed, in short texts such as `replicas 3 -> 5`; 16 at most. Empty where what was before is not known: of the first
-    /// events of a stream that begins in the past.
+    /// What it changed, in short texts such as `replicas 3 -> 5`; 16 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
 }

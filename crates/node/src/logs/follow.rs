@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use super::held::{Following, Reading};
-use super::{Source, TaskLogs};
+use super::{Source, TaskLogs, Wanted};
 use crate::replica::Published;
 
 /// Readers that hold lines at a time.
@@ -114,11 +114,10 @@ impl Follower {
                     Subject::Task(task) if task.service == service && *action == Action::Deleted => {
                         round.known.remove(&task.id);
                     }
-                    Subject::Task(about) if about.service == service => {
-                        let tables = self.published.tables();
-                        // One that has been forgotten meanwhile is more than the history behind: its log went with it.
-                        let task = tables.task(about.id).map(Arc::clone);
-                        let (sources, warnings) = self.logs.sources(&tables, task, &mut round.known);
+                    Subject::Task(task) if task.service == service => {
+                        let wanted = Wanted { id: task.id, service, slot: task.slot, node: task.node };
+                        let (sources, warnings) =
+                            self.logs.sources(&self.published.tables(), [wanted], &mut round.known);
                         self.begin(sources, warnings, &query, round).await;
                     }
                     _ => {}
