@@ -234,7 +234,7 @@ n2            beta      fits
 What was decided, the last at the bottom
 WHEN                RULE      TASK  WHY
 3 minutes ago       scale-up  t1    slot 3 was empty
-About a minute ago  placed          placed on alpha (214 times so far)
+about a minute ago  placed          placed on alpha (214 times so far)
 
 Its failed tasks
 ID  NAME   NODE   DESIRED   CURRENT STATE         EXIT  PORTS  ERROR

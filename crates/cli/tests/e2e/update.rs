@@ -70,7 +70,7 @@ fn a_bad_update_pauses_and_says_why() {
     let inspected = daemon.run(&["service", "inspect", "web"]).ok();
     assert!(inspected.contains("paused") && inspected.contains("exit code 7"), "{inspected}");
     let listed = daemon.run(&["service", "ls"]).ok();
-    assert!(listed.contains("update paused"), "{listed}");
+    assert!(listed.contains("Update paused"), "{listed}");
     let why = daemon.run(&["why", "web"]).ok();
     assert!(why.contains("update paused: slot 1 failed with exit code 7"), "{why}");
 
