@@ -177,13 +177,8 @@ const FLAGS: &[Flags] = &[
     },
     Flags {
         on: &["events"],
-        flags: &["--since", "--until"],
-        says: "is not supported yet: use --from oldest, or --after ID to go on behind an event",
-    },
-    Flags {
-        on: &["events"],
-        flags: &["-f", "--filter"],
-        says: "is not supported yet: use --kind KIND, or --json",
+        flags: &["--until"],
+        says: "is not supported yet: events go on until Ctrl-C; use --since, and --json for a program that stops by itself",
     },
     Flags {
         on: &["service logs"],

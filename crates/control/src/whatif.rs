@@ -24,7 +24,7 @@ pub type Wish = Box<
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Make a service.
-    Create(ServiceSpec),
+    Create(Box<ServiceSpec>),
     /// Make a service what a spec says.
     Update {
         /// The service.

@@ -35,9 +35,9 @@ fn a_question_is_answered_as_the_request_would_be() {
     let web = || "web".to_owned();
     let version = |n: u64| Some(n);
     for (question, answer) in [
-        (Question::Create(spec("new", 1)), Ok(true)),
-        (Question::Create(spec("web", 1)), Err("there is a service web already")),
-        (Question::Create(spec("", 1)), Err("name")),
+        (Question::Create(Box::new(spec("new", 1))), Ok(true)),
+        (Question::Create(Box::new(spec("web", 1))), Err("there is a service web already")),
+        (Question::Create(Box::new(spec("", 1))), Err("name")),
         (Question::Update { reference: web(), version: None, spec: Box::new(spec("web", 2)) }, Ok(false)),
         (
             Question::Update {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use model::sync::{Assignments, AssignmentsKind, TaskReport, ToAgent, ToManager};
 use model::{
-    Description, Id, Node, NodeId, NodeState, NodeStatus, Owner, SessionId, Span, TaskId, Time, limits,
+    Description, Id, Node, NodeId, NodeState, NodeStatus, Owner, SessionId, Span, TaskId, TaskState, Time,
+    limits,
 };
 use store::{Change, ChangeSet, Tables};
 
@@ -215,6 +216,10 @@ impl Dispatcher {
     fn report_change(&mut self, tables: &Tables, node: NodeId, report: TaskReport) -> Option<Change> {
         let task: TaskId = report.task.parse().ok()?;
         let known = tables.task(task).filter(|known| known.node == Some(node))?;
+        if report.state == TaskState::Assigned {
+            // An agent that has not begun with a task yet, and reports everything it has: that is known.
+            return None;
+        }
         if report.state.owner() == Owner::Control {
             self.wrong += 1;
             if self.noted.insert(node) {

@@ -699,7 +699,8 @@ fn a_task_made_anew_elsewhere_is_seen_where_it_was() {
     let make = Change::CreateRevision(revision(2, 2, reserve(1, 1)));
     w.must(vec![make, Change::CreateService(service(2, "db", 2))]);
     w.must(vec![create_task(1, 1, 0, 1), assign(1, 1)]);
-    w.must(vec![Change::DeleteTask(task_id(1)), create_task(1, 2, 0, 2)]);
+    let anew = create_task(1, 2, 0, 2);
+    w.must(vec![end(1, TaskState::Orphaned), Change::DeleteTask(task_id(1)), anew]);
     let now = w.tables.index();
     assert_eq!([1, 2].map(|n| w.tables.service_index(service_id(n))), [now; 2]);
     assert_eq!(w.tables.node_tasks_index(node_id(1)), now);

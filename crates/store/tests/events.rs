@@ -56,7 +56,10 @@ fn what_changed_is_kept_in_words() {
     web.mode = Mode::Global;
     let make = Change::CreateRevision(revision(2, 1, reserve(1, 1)));
     let rolled = told(&mut w, vec![make, Change::UpdateService(web)]);
-    assert_eq!(rolled, updated(&["mode: replicated -> global", "revision: 1 -> 2"]));
+    assert_eq!(
+        rolled,
+        updated(&["mode: replicated -> global", "revision: 1 -> 2", "update-state: - -> updating"])
+    );
 
     let set = |labels: Labels| Change::SetNode {
         node: node_id(1),

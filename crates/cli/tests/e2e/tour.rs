@@ -99,12 +99,7 @@ fn type_it(daemon: &Daemon, clone: &Path, exports: &str, line: &str) {
     }
     let output = child.wait_with_output().expect("it ends");
     let err = String::from_utf8_lossy(&output.stderr);
-    // Whoever ends a stream with Ctrl-C gets what a shell makes of that.
-    let expected = if endless { 130 } else { 0 };
-    assert_eq!(
-        output.status.code(),
-        Some(expected),
-        "{line}\n{}{err}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+    // Whoever ends a stream with Ctrl-C gets what a shell makes of that; unless it had already met the end of our reading.
+    let well = |code| code == Some(0) || (endless && code == Some(130));
+    assert!(well(output.status.code()), "{line}\n{}{err}", String::from_utf8_lossy(&output.stdout));
 }

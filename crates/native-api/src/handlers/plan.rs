@@ -17,7 +17,7 @@ async fn answered(call: &Call, question: Question, warnings: Vec<String>) -> Ans
 
 pub(crate) async fn create(mut call: Call) -> Answer {
     let spec = from::service_spec(call.json::<ServiceSpec>(limits::SPEC_BYTES).await?)?;
-    answered(&call, Question::Create(spec), Vec::new()).await
+    answered(&call, Question::Create(Box::new(spec)), Vec::new()).await
 }
 
 pub(crate) async fn update(mut call: Call) -> Answer {
