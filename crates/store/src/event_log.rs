@@ -382,9 +382,11 @@ pub struct Gone {
 }
 
 impl EventLog {
-    /// An empty log for a store that is at `index`: what came before cannot be resumed.
+    /// An empty log for a store that is at `index`: what came before cannot be resumed. Before index 1 nothing ever happens, so that
+    /// an empty store can be resumed from the very first id.
     pub fn starting_at(index: Index) -> Self {
-        Self { floor: EventId::end_of(index), ..Self::default() }
+        let floor = if index == 0 { EventId::default() } else { EventId::end_of(index) };
+        Self { floor, ..Self::default() }
     }
 
     /// Adds the events of one or more entries, in order; the oldest beyond the limit are dropped. `tables` are those after
@@ -438,6 +440,15 @@ mod tests {
         texts.release(&a);
         texts.release(&other);
         assert!(texts.known.is_empty());
+    }
+
+    #[test]
+    fn an_empty_log_is_resumed_from_its_beginning() {
+        let first = EventId::default();
+        assert_eq!(EventLog::starting_at(0).after(first, 1), Ok(Vec::new()));
+        let later = EventLog::starting_at(7);
+        assert_eq!(later.after(first, 1), Err(Gone { oldest: EventId::end_of(7) }));
+        assert_eq!(later.after(EventId::end_of(7), 1), Ok(Vec::new()));
     }
 
     #[test]

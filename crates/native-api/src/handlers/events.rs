@@ -68,8 +68,7 @@ fn position(call: &Call, index: Index) -> Result<EventId, ApiError> {
         let problem = format!("{id} is later than anything that has happened here (index {index})");
         return Err(ApiError::invalid(field, problem));
     }
-    // Nothing ever happened at index 0: each place in it is the beginning.
-    Ok(if id.index == 0 { EventId::end_of(0) } else { id })
+    Ok(id)
 }
 
 /// The moment from which on events are wanted.
