@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState};
+use model::{Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState, UpdateState, UpdateStatus};
 use store::Tables;
 
 use super::{Checker, Quiet};
@@ -152,8 +152,13 @@ fn place_problem(tables: &Tables, task: &Task) -> Option<String> {
     Some(format!("its node {} does not meet {unfit}", node.description.hostname))
 }
 
-/// A task of an older revision may stay only while the update waits for a newer one that does not come to run.
+/// A task of an older revision may stay only while the update is paused, or waits for a newer one that does not come to run.
 fn update_problem(tables: &Tables, service: &Service, task: &Task) -> Option<String> {
+    let paused =
+        |update: &UpdateStatus| matches!(update.state, UpdateState::Paused | UpdateState::RollbackPaused);
+    if service.update_status.as_ref().is_some_and(paused) {
+        return None;
+    }
     if let Slot::Node(id) = task.slot
         && tables.node(id).is_some_and(|n| n.availability == model::Availability::Pause)
     {
