@@ -134,7 +134,7 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
 fn empty_problem(service: &Service, tasks: &[&Task]) -> Option<String> {
     let over = |t: &Task| t.desired == Desired::Complete && t.status.state.is_ended();
     match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
-        Some(last) if over(last) && last.revision == service.revision => None,
+        Some(last) if over(last) && (last.revision == service.revision || is_paused(service)) => None,
         _ => Some("no task is wanted there".into()),
     }
 }
@@ -150,6 +150,13 @@ fn place_problem(tables: &Tables, task: &Task) -> Option<String> {
     let unfit = revision.task.placement.constraints.iter().find(|c| !c.holds(node));
     let unfit = unfit.filter(|_| !paused)?;
     Some(format!("its node {} does not meet {unfit}", node.description.hostname))
+}
+
+/// Slots that a paused update has not come to stay as they are until somebody says how to go on.
+fn is_paused(service: &Service) -> bool {
+    let paused =
+        |update: &UpdateStatus| matches!(update.state, UpdateState::Paused | UpdateState::RollbackPaused);
+    service.update_status.as_ref().is_some_and(paused)
 }
 
 /// A task of an older revision may stay only while the update is paused, or waits for a newer one that does not come to run.
