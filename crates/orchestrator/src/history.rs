@@ -69,13 +69,18 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
 /// Takes the last step of tasks that were told to go and hold nothing any more: those to be forgotten, and
 /// those that were told to end before any agent had them. True for each task that is still there.
 pub(crate) fn sweep(draft: &mut Draft<'_, '_>, task: &Task) -> bool {
-    let over = match task.desired {
-        Desired::Remove => holds_nothing(task),
-        Desired::Shutdown => holds_nothing(task) && !task.status.state.is_ended(),
-        Desired::Ready | Desired::Running | Desired::Complete => false,
-    };
+    let over = is_over(task);
     if over && draft.has_room() {
         draft.delete(task);
     }
     !over
+}
+
+/// True when a task was told to go, holds nothing any more, and nobody needs to know of it.
+pub(crate) fn is_over(task: &Task) -> bool {
+    match task.desired {
+        Desired::Remove => holds_nothing(task),
+        Desired::Shutdown => holds_nothing(task) && !task.status.state.is_ended(),
+        Desired::Ready | Desired::Running | Desired::Complete => false,
+    }
 }

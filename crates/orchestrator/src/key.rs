@@ -13,7 +13,7 @@ use model::{Desired, NodeId, NodeState, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::history;
-use crate::wanted::is_updating;
+use crate::wanted::{self, Found, is_updating};
 
 /// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,13 +125,17 @@ fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
 }
 
 /// A service has changed, or what was in flight of it has not come about: its slots were left alone
-/// meanwhile. The service's own key looks at those that are empty or filled twice; here are the others in
-/// which something is due by the clock alone, or by how far an update has come.
+/// meanwhile, whatever marked them. The service's own key looks at slots that are empty or filled twice,
+/// and at all of a global one; here are the others in which there may be something to do.
 fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::Service(service));
-    for task in view.tasks_of_service(service) {
-        if task.desired == Desired::Ready && !task.status.state.is_ended() {
-            mark(Key::of_slot(service, task.slot));
+    if let Found::Here(wanted) = wanted::find(view, service) {
+        for task in view.tasks_of_service(service) {
+            let waits = task.desired == Desired::Ready && !task.status.state.is_ended();
+            let lost = || task.fills_slot() && wanted.loss(task).is_some();
+            if waits || history::is_over(task) || lost() {
+                mark(Key::of_slot(service, task.slot));
+            }
         }
     }
     keys_of_history(service, view, mark);

@@ -167,7 +167,10 @@ impl<'t> Survey<'t> {
             return;
         }
         let in_flight = tasks.iter().any(|t| !draft.view.is_settled(t.modified));
-        if in_flight || draft.has_touched(wanted.id(), slot) {
+        let is_old = |t: &&&Task| t.fills_slot() && t.revision != wanted.service.revision;
+        // Two old ones are left by an update in the middle of an update; the slot's own key ends one of them.
+        let doubled = tasks.iter().filter(is_old).count() > 1;
+        if in_flight || doubled || draft.has_touched(wanted.id(), slot) {
             // Something else happens to it already.
             self.open = true;
             return self.wait(draft, None);
@@ -215,9 +218,7 @@ impl<'t> Survey<'t> {
             }
             return;
         }
-        let failed = matches!(verdict, Verdict::Failed(_));
-        if failed && old.is_none() && wanted.is_updating() {
-            // It has had its turn, and its policy has it now.
+        if old.is_none() && wanted.is_updating() && has_had_its_turn(verdict, Some(new)) {
             return;
         }
         match wanted.progress(draft.now, new, tasks) {
@@ -289,7 +290,7 @@ impl<'t> Survey<'t> {
     ) {
         let Some(newest) = tasks.iter().rev().find(|t| t.desired != Desired::Remove) else { return };
         let over = newest.revision == wanted.service.revision && newest.desired == Desired::Complete;
-        if over || (matches!(verdict, Verdict::Failed(_)) && wanted.is_updating()) {
+        if over || (wanted.is_updating() && has_had_its_turn(verdict, None)) {
             return;
         }
         self.open |= verdict == Verdict::Untried;
@@ -311,6 +312,16 @@ impl<'t> Survey<'t> {
         if let Some(at) = at {
             draft.wake(at);
         }
+    }
+}
+
+/// True when another task than `new` told the slot's verdict, or `new` told it by failing. What happens in it
+/// from then on is its restart policy's affair, and takes nobody's turn.
+fn has_had_its_turn(verdict: Verdict<'_>, new: Option<&Task>) -> bool {
+    match verdict {
+        Verdict::Untried | Verdict::Open => false,
+        Verdict::Failed(_) => true,
+        Verdict::Good(task) => new.is_none_or(|new| new.id != task.id),
     }
 }
 
