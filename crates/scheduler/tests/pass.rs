@@ -396,6 +396,10 @@ fn only_events_that_can_help_are_worth_a_pass() {
         programs: Box::default(),
     };
     assert_eq!(worth(&w.must(vec![report(TaskState::Running)])), [false]);
+    let stop = Change::DirectTask { task: task_id(1), desired: Desired::Shutdown };
+    assert_eq!(worth(&w.must(vec![stop])), [true], "its service has one less there");
+    let remove = Change::DirectTask { task: task_id(1), desired: Desired::Remove };
+    assert_eq!(worth(&w.must(vec![remove])), [false], "that is known");
     assert_eq!(worth(&w.must(vec![report(TaskState::Complete)])), [true], "it gave back what it held");
     assert_eq!(worth(&w.must(vec![Change::DeleteTask(task_id(1))])), [false]);
     let direct = Change::DirectTask { task: task_id(2), desired: Desired::Remove };
