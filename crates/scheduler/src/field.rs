@@ -44,7 +44,7 @@ pub(crate) struct Seat<'v> {
     /// A task whose place is thought to be empty.
     absent: Option<&'v Task>,
     /// Tasks whose host ports are thought to be free, while the room that they will leave is looked at.
-    lifted: Vec<TaskId>,
+    lifted: Box<[TaskId]>,
     /// The load under which it stands in the order of the field.
     listed: u32,
 }
@@ -72,7 +72,7 @@ impl<'v> Seat<'v> {
             turn: 0,
             taken: 0,
             absent: None,
-            lifted: Vec::new(),
+            lifted: Box::default(),
             listed: used.active(),
         }
     }
@@ -167,7 +167,7 @@ impl<'v> Seat<'v> {
 
     /// Thinks that what tasks hold is free, or takes that back.
     pub fn lift(&mut self, tasks: Vec<TaskId>, room: &Resources) {
-        self.lifted = tasks;
+        self.lifted = tasks.into();
         self.free_cpus = self.free_cpus.saturating_add(room.nano_cpus);
         self.free_memory = self.free_memory.saturating_add(room.memory);
         for (name, amount) in &room.generic {
@@ -177,7 +177,7 @@ impl<'v> Seat<'v> {
 
     /// The opposite of [`lift`](Self::lift).
     pub fn put_down(&mut self, room: &Resources) {
-        self.lifted = Vec::new();
+        self.lifted = Box::default();
         self.free_cpus = self.free_cpus.saturating_sub(room.nano_cpus);
         self.free_memory = self.free_memory.saturating_sub(room.memory);
         for (name, amount) in &room.generic {
