@@ -7,10 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use model::{BoundPort, DriverKind, Node, NodeId, Protocol, Resources, Task, TaskId};
+use model::{BoundPort, DriverKind, Node, NodeId, Protocol, Resources, ServiceId, Task, TaskId};
 use store::{NodeUse, Tables};
 
 use crate::need::{Need, driver_bit};
+
+/// Tasks that are thought to be gone, with their host ports.
+struct Gone {
+    tasks: Vec<TaskId>,
+    /// The service of which one of them counts for the spread.
+    wanted_of: Option<ServiceId>,
+}
 
 /// One node with what the pass has promised to tasks on it.
 pub(crate) struct Seat<'v> {
@@ -41,10 +48,9 @@ pub(crate) struct Seat<'v> {
     turn: u32,
     /// Tasks of that turn's service that the pass has placed here.
     taken: u32,
-    /// A task whose place is thought to be empty.
-    absent: Option<&'v Task>,
-    /// Tasks whose host ports are thought to be free, while the room that they will leave is looked at.
-    lifted: Vec<TaskId>,
+    /// What is thought to be gone, while somebody looks at what would be then. Behind a pointer, because a pass goes
+    /// through seats at random and their size counts.
+    gone: Option<Box<Gone>>,
     /// The load under which it stands in the order of the field.
     listed: u32,
 }
@@ -71,15 +77,15 @@ impl<'v> Seat<'v> {
             ports: BTreeMap::new(),
             turn: 0,
             taken: 0,
-            absent: None,
-            lifted: Vec::new(),
+            gone: None,
             listed: used.active(),
         }
     }
 
     /// The node as it would be without a task that holds it.
     pub fn without(mut self, task: &'v Task, reserve: &Resources) -> Self {
-        self.absent = Some(task);
+        let wanted_of = task.desired.is_wanted().then_some(task.service);
+        self.gone = Some(Box::new(Gone { tasks: vec![task.id], wanted_of }));
         self.load = self.load.saturating_sub(1);
         self.free_cpus = self.free_cpus.saturating_add(reserve.nano_cpus);
         self.free_memory = self.free_memory.saturating_add(reserve.memory);
@@ -118,9 +124,7 @@ impl<'v> Seat<'v> {
     /// The task that holds a host port here, or was promised it by this pass.
     pub fn port_holder(&self, protocol: Protocol, port: u16) -> Option<TaskId> {
         let held = self.used.port_holder(protocol, port);
-        let held = held.filter(|holder| {
-            self.absent.is_none_or(|absent| absent.id != *holder) && !self.lifted.contains(holder)
-        });
+        let held = held.filter(|holder| self.gone.as_ref().is_none_or(|gone| !gone.tasks.contains(holder)));
         held.or_else(|| self.ports.get(&(protocol, port)).copied())
     }
 
@@ -132,8 +136,7 @@ impl<'v> Seat<'v> {
     /// How many tasks of the service hold a reservation here, those placed by this turn of the pass included.
     pub fn tasks_of(&self, need: &Need) -> u32 {
         let held = if need.active == 0 { 0 } else { self.used.tasks_of(need.service) };
-        let absent = self.absent.filter(|absent| absent.desired.is_wanted());
-        let absent = absent.is_some_and(|absent| absent.service == need.service);
+        let absent = self.gone.as_ref().is_some_and(|gone| gone.wanted_of == Some(need.service));
         let taken = if self.turn == need.turn { self.taken } else { 0 };
         held.saturating_sub(u32::from(absent)) + taken
     }
@@ -167,7 +170,7 @@ impl<'v> Seat<'v> {
 
     /// Thinks that what tasks hold is free, or takes that back.
     pub fn lift(&mut self, tasks: Vec<TaskId>, room: &Resources) {
-        self.lifted = tasks;
+        self.gone = Some(Box::new(Gone { tasks, wanted_of: None }));
         self.free_cpus = self.free_cpus.saturating_add(room.nano_cpus);
         self.free_memory = self.free_memory.saturating_add(room.memory);
         for (name, amount) in &room.generic {
@@ -177,7 +180,7 @@ impl<'v> Seat<'v> {
 
     /// The opposite of [`lift`](Self::lift).
     pub fn put_down(&mut self, room: &Resources) {
-        self.lifted = Vec::new();
+        self.gone = None;
         self.free_cpus = self.free_cpus.saturating_sub(room.nano_cpus);
         self.free_memory = self.free_memory.saturating_sub(room.memory);
         for (name, amount) in &room.generic {

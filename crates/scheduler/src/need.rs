@@ -25,6 +25,8 @@ pub(crate) struct Need<'v> {
     pub active: u32,
     /// The turn of the pass in which they are placed; see [`Seat::tasks_of`](crate::field::Seat::tasks_of).
     pub turn: u32,
+    /// True when nodes differ for them by what they hold alone: no wishes, no failures. Nearly always; read once a placement.
+    pub plain: bool,
     /// How many nodes were asked for them.
     pub asked: Cell<usize>,
     /// Where failures are looked up; `None` while the service has too few of them to count.
@@ -73,7 +75,8 @@ impl<'v> Need<'v> {
         let holding = TaskState::ALL.into_iter().filter(|state| state.holds_node());
         let active = holding.map(|state| used.by_state(state)).sum();
         let (reserve, asked) = (spec.reservation(), Cell::new(0));
-        Some(Self { service, spec, steering, reserve, drivers, open, active, turn, asked, failures })
+        let plain = steering.is_plain() && failures.is_none();
+        Some(Self { service, spec, steering, reserve, drivers, open, active, turn, plain, asked, failures })
     }
 
     /// How many tasks of the revision failed on a node lately, when they are enough to count; 255 at most.

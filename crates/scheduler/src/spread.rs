@@ -37,6 +37,10 @@ const MIDDLE: i32 = 1 << 20;
 impl Rank {
     /// How a node ranks now.
     pub fn of(number: u32, seat: &Seat, need: &Need) -> Self {
+        if need.plain {
+            let (first, second) = (seat.tasks_of(need), seat.load);
+            return Self { penalty: 0, first, second, node: seat.node.id, seat: number };
+        }
         let (first, second) = match need.steering.strategy {
             Strategy::Spread => (seat.tasks_of(need), seat.load),
             Strategy::Binpack => (u32::MAX - seat.fullness(), u32::MAX - seat.load),
