@@ -92,6 +92,8 @@ pub async fn ask(cluster: &dyn Cluster, question: Question) -> Result<Answer, Re
     if question.change(&tables, me, &mut || cluster.new_id())?.is_none() {
         return Ok(Answer { forecast: Forecast::nothing(tables.index()), kept });
     }
+    // A version is of the state that was read. The copy comes to rest first, and has versions of its own then.
+    let question = question.of_any_version();
     let wish: Wish =
         Box::new(move |tables: &Tables, new_id: &mut dyn FnMut() -> Id| question.change(tables, me, new_id));
     Ok(Answer { forecast: cluster.forecast(wish).await?, kept })
@@ -111,6 +113,37 @@ fn kept(tables: &Tables, question: &Question) -> Result<Vec<Arc<str>>, RequestEr
 }
 
 impl Question {
+    /// A copy of the cluster is made in memory, so it is not made for any number of tasks.
+    fn check_size(&self) -> Result<(), RequestError> {
+        let of = |mode: Mode| match mode {
+            Mode::Replicated { replicas } => replicas,
+            _ => 0,
+        };
+        let most = match self {
+            Self::Create(spec) => of(spec.mode),
+            Self::Update { spec, .. } => of(spec.mode),
+            Self::Scale { replicas, .. } => *replicas,
+            Self::Deploy(deployment) => deployment.services.iter().map(|s| of(s.mode)).max().unwrap_or(0),
+            Self::Remove { .. } | Self::RemoveStack(_) | Self::Machines(_) => 0,
+        };
+        if most > limits::PLANNED_REPLICAS {
+            let problem =
+                format!("{most} is more than a plan looks at; {} at most", limits::PLANNED_REPLICAS);
+            return Err(RequestError::invalid("replicas", problem));
+        }
+        Ok(())
+    }
+
+    /// The same, whatever version the service has.
+    fn of_any_version(mut self) -> Self {
+        if let Self::Update { version, .. } | Self::Scale { version, .. } | Self::Remove { version, .. } =
+            &mut self
+        {
+            *version = None;
+        }
+        self
+    }
+
     /// What it would write.
     fn change(
         &self,
@@ -124,6 +157,7 @@ impl Question {
                 Step::Write(set, _) => Some(set),
             }
         }
+        self.check_size()?;
         Ok(match self {
             Self::Create(spec) => written(services::create_step(tables, spec, new_id)?),
             Self::Update { reference, version, spec } => {

@@ -1,5 +1,8 @@
 //! Every bound on what comes from outside, by name.
 
+/// Replicas of one service that a plan looks at. Some 100,000 take a second and 100 MB.
+pub const PLANNED_REPLICAS: u32 = 200_000;
+
 /// Longest name of a service, job or stack: one DNS label (RFC 1035).
 pub const NAME_LEN: usize = 63;
 /// Longest label key, and longest label value, in bytes.

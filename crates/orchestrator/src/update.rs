@@ -218,7 +218,7 @@ impl<'t> Survey<'t> {
             }
             return;
         }
-        if old.is_none() && wanted.is_updating() && has_had_its_turn(verdict, Some(new)) {
+        if old.is_none() && has_had_its_turn(verdict, Some(new)) {
             return;
         }
         match wanted.progress(draft.now, new, tasks) {
@@ -290,7 +290,7 @@ impl<'t> Survey<'t> {
     ) {
         let Some(newest) = tasks.iter().rev().find(|t| t.desired != Desired::Remove) else { return };
         let over = newest.revision == wanted.service.revision && newest.desired == Desired::Complete;
-        if over || (wanted.is_updating() && has_had_its_turn(verdict, None)) {
+        if over || has_had_its_turn(verdict, None) {
             return;
         }
         self.open |= verdict == Verdict::Untried;

@@ -480,3 +480,17 @@ fn another_manager_takes_the_update_over_where_it_stands() {
         }
     }
 }
+
+/// With next to no monitor a task that ends soon has come through all the same. Slots in which such tasks come and go take nobody's
+/// turn once the update is over: the others are brought to the new revision as well.
+#[test]
+fn what_crashes_after_the_update_keeps_no_other_slot_back() {
+    let mut w = World::new(&["a"]);
+    let policy = UpdatePolicy { monitor: Span::from_millis(1), ..start_first() };
+    let s = w.create_with(replicas(6), slow("runs"), policy);
+    w.settle();
+    w.update(s, with(spec("exits 9 2"), |t| t.replace.delay = Span::from_millis(100)));
+    w.pass(seconds(60));
+    assert!(w.update_state(s).starts_with("completed"), "{}", w.update_state(s));
+    assert!(!w.revisions(s).contains(&1), "{:?}: {}", w.revisions(s), w.show(s));
+}

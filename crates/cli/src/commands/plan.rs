@@ -312,7 +312,8 @@ fn show_unplaceable(screen: &mut Screen, groups: &[UnplaceablePlan], waiting: u6
         screen.line(text)?;
     }
     if waiting > 0 {
-        screen.line(format!("{} wait for a node with and without this.", tasks_text(waiting)))?;
+        let wait = if waiting == 1 { "waits" } else { "wait" };
+        screen.line(format!("{} {wait} for a node with and without this.", tasks_text(waiting)))?;
     }
     Ok(())
 }

@@ -292,6 +292,12 @@ fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     if status.wanted > 0 && !status.tasks.is_empty() && !status.tasks.iter().any(to_come) {
         return ("ended".into(), Tone::Bad);
     }
+    // Since it was last changed a program has ended by itself: it is on its way again, or will be.
+    let moment = |text: &str| text.parse::<Timestamp>().ok();
+    let ended = status.ended_at.as_deref().and_then(moment);
+    if status.running < status.wanted && ended.is_some() && ended >= moment(&service.updated_at) {
+        return ("restarting".into(), Tone::Bad);
+    }
     ("moving".into(), Tone::Waiting)
 }
 
@@ -645,6 +651,8 @@ pub mod tests {
             (json!({"waiting": 2}), "2 waiting"),
             (json!({"updated": 1}), "updating 1/3"),
             (json!({"tasks": {"failed": 2, "running": 1}}), "moving"),
+            (json!({"tasks": {"failed": 2, "running": 1}, "ended_at": "2026-01-31T12:59:00Z"}), "restarting"),
+            (json!({"tasks": {"failed": 2, "running": 1}, "ended_at": "2026-01-31T12:50:00Z"}), "moving"),
             (json!({"tasks": {"failed": 2, "complete": 1}}), "ended"),
             (json!({"wanted": 0, "tasks": {"running": 1}}), "moving"),
             (json!({}), "moving"),

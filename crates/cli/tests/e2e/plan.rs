@@ -18,6 +18,21 @@ fn changes(said: Said) -> String {
     said.out
 }
 
+/// The copy on which a plan is made has come to rest first: the version that was read is not one of its own.
+#[test]
+fn a_change_can_be_planned_while_an_update_goes_on() {
+    let daemon = Daemon::start();
+    let flags = ["--driver", "exec", "--name", "web", "--replicas", "2", "--update-monitor", "10m"];
+    daemon.run(&[&["service", "create"][..], &flags, &["--", "sleep", &unique_seconds()]].concat()).ok();
+    daemon.run(&["service", "update", "-d", "--env-add", "A=1", "web"]).ok();
+    let before = daemon.get("/v1/services/web")["update_status"]["state"].clone();
+    let out = changes(daemon.run(&["plan", "service", "update", "web", "--env-add", "A=2"]));
+    assert!(out.contains("env.A  1 -> 2"), "{out}");
+    changes(daemon.run(&["plan", "service", "rm", "web"]));
+    let after = daemon.get("/v1/services/web")["update_status"]["state"].clone();
+    assert_eq!([before, after], ["updating", "updating"]);
+}
+
 #[test]
 fn plans_of_services_say_what_they_would_do() {
     let daemon = Daemon::start();

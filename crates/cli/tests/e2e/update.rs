@@ -73,6 +73,8 @@ fn a_bad_update_pauses_and_says_why() {
     assert!(listed.contains("Update paused"), "{listed}");
     let why = daemon.run(&["why", "web"]).ok();
     assert!(why.contains("update paused: slot 1 failed with exit code 7"), "{why}");
+    let words = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("to go back: quelea service rollback web"), "{why}");
 
     // It goes on with the next spec.
     daemon.run(&["service", "update", "--args", &format!("sleep {}", unique_seconds()), "web"]).ok();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Desired, Rule, Service, Task, TaskState};
+use model::{Desired, Rule, Service, Task, TaskState, UpdateState};
 
 use super::{Asked, WAITS, Waiting, Why, tasks_word};
 use crate::status::service_status;
@@ -33,12 +33,7 @@ impl Asked<'_> {
             facts.push("no node complies with it: none is ready and active and meets its constraints".into());
         }
         let filled = self.tables.service_use(service.id).filled();
-        if status.updated < filled && filled > 0 {
-            facts.push(format!(
-                "an update is under way: {} of {filled} have the current revision",
-                status.updated
-            ));
-        }
+        facts.extend(update_fact(service, status.updated, filled));
         facts.extend(self.delayed_fact(service));
         facts.extend(self.given_up_fact(service));
         if let Some(last) = failed.first() {
@@ -78,4 +73,20 @@ impl Asked<'_> {
         let filled = self.tables.service_use(service.id).filled();
         (filled < status.wanted).then(|| format!("a task was not replaced: {}", last.text))
     }
+}
+
+/// Where an update stands, with the way out of a pause.
+fn update_fact(service: &Service, updated: u32, filled: u32) -> Option<String> {
+    let status = service.update_status.as_ref();
+    if let Some(status) = status
+        && matches!(status.state, UpdateState::Paused | UpdateState::RollbackPaused)
+    {
+        let name = &service.name;
+        return Some(format!(
+            "{}; to go on: quelea service update --force {name}; to go back: quelea service rollback {name}",
+            status.message
+        ));
+    }
+    (updated < filled)
+        .then(|| format!("an update is under way: {updated} of {filled} have the current revision"))
 }
