@@ -24,6 +24,7 @@ mod task;
 mod units;
 mod update;
 mod validate;
+mod words;
 
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
 pub use forecast::{

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::words::words;
 use crate::{Index, NodeId, Slot, TaskId, Time};
 
 /// One decision about a service, kept so that `quelea why` can tell it.
@@ -38,37 +39,6 @@ impl Rule {
     pub fn is_routine(self) -> bool {
         matches!(self, Self::Replace | Self::StartDelayed | Self::Placed | Self::Unplaced)
     }
-}
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[$vdoc])* $variant),+
-        }
-
-        impl $name {
-            /// Every one, in order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The word for it in output and on disk.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            /// The one with this word.
-            pub fn from_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|v| v.as_str() == word)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
 }
 
 words! {
