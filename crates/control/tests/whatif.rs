@@ -53,6 +53,11 @@ fn a_question_is_answered_as_the_request_would_be() {
         ),
         (Question::Scale { reference: web(), version: None, replicas: 2 }, Ok(false)),
         (Question::Scale { reference: web(), version: None, replicas: 3 }, Ok(true)),
+        (Question::Scale { reference: web(), version: None, replicas: 200_000 }, Ok(true)),
+        (
+            Question::Scale { reference: web(), version: None, replicas: 200_001 },
+            Err("replicas: 200001 is more"),
+        ),
         (
             Question::Scale { reference: "nope".into(), version: None, replicas: 3 },
             Err("there is no service"),
