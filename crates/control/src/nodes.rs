@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Availability, Labels, Node, NodeId, Version, check_labels};
+use model::{Availability, Labels, Node, NodeId, Span, Time, Version, check_labels, limits};
 use store::{Change, ChangeSet, ObjectId, Tables};
 
 use crate::propose::{Step, settle};
@@ -14,6 +14,8 @@ use crate::{Cluster, Kind, RequestError, find};
 pub struct NodeChange {
     /// Whether it takes tasks.
     pub availability: Option<Availability>,
+    /// With a drain: after so long whatever is still there goes, whatever the budgets of its services say. Nothing: never.
+    pub deadline: Option<Span>,
     /// All its labels.
     pub labels: Option<Labels>,
     /// Labels to add or change, after that.
@@ -62,10 +64,11 @@ pub async fn update(
         check_version(Kind::Node, &old.description.hostname, version, old.meta.modified)?;
         let labels = changed_labels(old, &change)?;
         let availability = change.availability.unwrap_or(old.availability);
-        if labels == old.labels && availability == old.availability {
+        let drain_until = drain_until(old, &change, cluster.now().max(tables.time()))?;
+        if labels == old.labels && availability == old.availability && drain_until == old.drain_until {
             return Ok(Step::Nothing(Arc::clone(old)));
         }
-        let set_node = Change::SetNode { node: old.id, role: old.role, availability, labels };
+        let set_node = Change::SetNode { node: old.id, role: old.role, availability, drain_until, labels };
         let mut set = ChangeSet::of(vec![set_node]);
         set.guard(ObjectId::Node(old.id), old.meta.modified);
         Ok(Step::Write(set, Arc::clone(old)))
@@ -79,6 +82,21 @@ pub async fn update(
         index: settled.index,
         changed: settled.changed,
     })
+}
+
+/// Until when a node may keep what it has once it is drained. Asked to drain again, it gets the new deadline, or none.
+fn drain_until(node: &Node, change: &NodeChange, now: Time) -> Result<Option<Time>, RequestError> {
+    match (change.availability, change.deadline) {
+        (None, None) => Ok(node.drain_until),
+        (Some(Availability::Drain), Some(span)) if span <= Span::ZERO || span.0 > limits::SPAN => {
+            Err(RequestError::invalid("deadline", "use a time from now on, and of less than 10 years"))
+        }
+        (Some(Availability::Drain), deadline) => Ok(deadline.map(|span| now + span)),
+        (_, None) => Ok(None),
+        (_, Some(_)) => {
+            Err(RequestError::invalid("deadline", "only a drain has one; give availability: drain"))
+        }
+    }
 }
 
 fn changed_labels(node: &Node, change: &NodeChange) -> Result<Labels, RequestError> {

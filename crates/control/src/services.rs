@@ -107,6 +107,7 @@ pub(crate) fn create_changes(
         update_status: None,
         priority: spec.priority,
         steering: spec.steering.clone(),
+        disruption: spec.disruption,
     }));
 }
 
@@ -226,6 +227,7 @@ pub(crate) fn update_changes(
         rollback: spec.rollback,
         priority: spec.priority,
         steering: spec.steering.clone(),
+        disruption: spec.disruption,
         ..old.clone()
     };
     let mut change = if new == *old { SpecChange::Nothing } else { SpecChange::Adjusted };
@@ -397,6 +399,7 @@ pub fn spec_with(service: &Service, task: TaskSpec) -> ServiceSpec {
         rollback: service.rollback,
         priority: service.priority,
         steering: service.steering.clone(),
+        disruption: service.disruption,
         task,
     }
 }

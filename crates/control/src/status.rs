@@ -46,6 +46,7 @@ pub fn service_status(tables: &Tables, service: &Service) -> ServiceStatus {
             && alive == running
             && updated == running
             && used.filled() == wanted
+            && tables.tasks_leaving(service.id).next().is_none()
             && !is_updating,
     }
 }

@@ -108,6 +108,7 @@ impl MemoryCluster {
             meta: Meta::default(),
             role: Role::Worker,
             availability: Availability::Active,
+            drain_until: None,
             labels: Labels::new(),
             description: Arc::new(description),
             status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },

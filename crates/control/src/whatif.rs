@@ -1,12 +1,11 @@
 //! Questions of the kind "what would happen if": requests that are worked out on a copy of the cluster and change nothing,
 //! and the rebalancing that is made of such an answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Availability, Desired, Forecast, Id, Meta, Mode, Move, Node, NodeId, NodeState, NodeStatus, Rebalance,
-    Role, Rule, ServiceId, ServiceSpec, TaskState, Version, limits,
+    Availability, Forecast, Id, Leave, LeaveReason, Meta, Move, Node, NodeId, NodeState, NodeStatus,
+    Rebalance, Role, Rule, ServiceSpec, Time, Version, limits,
 };
 use store::{Change, ChangeSet, ObjectId, Tables};
 
@@ -205,6 +204,7 @@ impl Machines {
                     node: node.id,
                     role: node.role,
                     availability: Availability::Drain,
+                    drain_until: None,
                     labels: node.labels.clone(),
                 });
             }
@@ -229,6 +229,7 @@ fn twin(like: &Node, n: u32, id: NodeId) -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: like.labels.clone(),
         description: Arc::new(description),
         status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
@@ -240,14 +241,13 @@ fn twin(like: &Node, n: u32, id: NodeId) -> Node {
 pub struct Rebalanced {
     /// The whole plan on the state before.
     pub plan: Rebalance,
-    /// The moves that were made, the first of the plan that the services' pace allows.
+    /// The moves that were begun.
     pub made: Vec<Move>,
     /// Where they took effect; the state that was read when none was made.
     pub index: u64,
 }
 
-/// Works out the moves that even out the cluster and makes the first of them: of each service at most as many as an update
-/// changes at once, those of its slots that are in change now counted.
+/// Works out the moves that even out the cluster and begins them: each is made start-first, within the budget of its service.
 ///
 /// # Errors
 /// The cluster cannot do it now, or keeps changing.
@@ -255,7 +255,7 @@ pub async fn rebalance(cluster: &dyn Cluster, threshold: u32) -> Result<Rebalanc
     for _ in 0..crate::propose::ATTEMPTS {
         let plan = cluster.rebalance(threshold).await?;
         let tables = cluster.snapshot();
-        let (set, made) = moves_now(&tables, &plan);
+        let (set, made) = moves_now(&tables, &plan, limits::REBALANCE_MOVES);
         if made.is_empty() {
             return Ok(Rebalanced { plan, made, index: tables.index() });
         }
@@ -271,26 +271,29 @@ pub async fn rebalance(cluster: &dyn Cluster, threshold: u32) -> Result<Rebalanc
     Err(RequestError::Conflict { field: None, problem })
 }
 
-/// The first moves of a plan within the pace of each service, as one change set. Its guards: the task, its service and both nodes are
-/// as they were when it was planned.
-fn moves_now(tables: &Tables, plan: &Rebalance) -> (ChangeSet, Vec<Move>) {
+/// The moves of a plan as one change set that says of each task where it is better off; each is then made within the budget
+/// of its service. Its guards: the task, its service and both nodes are as they were when it was planned. A service that moves
+/// something already is left alone.
+pub fn moves_now(tables: &Tables, plan: &Rebalance, most: usize) -> (ChangeSet, Vec<Move>) {
     let mut set = ChangeSet::default();
-    let mut made = Vec::new();
-    let mut room: BTreeMap<ServiceId, usize> = BTreeMap::new();
+    let mut made: Vec<Move> = Vec::new();
     for m in &plan.moves {
+        if made.len() >= most {
+            break;
+        }
         let (Some(service), Some(task)) = (tables.service(m.service), tables.task(m.task)) else { continue };
         let (Some(from), Some(to)) = (tables.node(m.from.node), tables.node(m.to.node)) else { continue };
         let versions = [service.meta.modified, task.modified, from.meta.modified, to.meta.modified];
-        let room = room.entry(m.service).or_insert_with(|| pace_left(tables, m.service));
-        if *room == 0 || versions.iter().any(|v| *v > plan.index) {
+        let busy = tables.tasks_leaving(m.service).next().is_some();
+        if busy || versions.iter().any(|v| *v > plan.index) {
             continue;
         }
-        *room -= 1;
         set.guard(ObjectId::Service(service.id), service.meta.modified);
         set.guard(ObjectId::Task(task.id), task.modified);
         set.guard(ObjectId::Node(from.id), from.meta.modified);
         set.guard(ObjectId::Node(to.id), to.meta.modified);
-        set.changes.push(Change::DirectTask { task: m.task, desired: Desired::Shutdown });
+        let leave = Leave { why: LeaveReason::Rebalance, to: Some(to.id), since: Time::ZERO };
+        set.changes.push(Change::LeaveTask { task: m.task, leave: Some(leave) });
         set.changes.push(Change::Decide {
             service: m.service,
             rule: Rule::Rebalance,
@@ -300,21 +303,4 @@ fn moves_now(tables: &Tables, plan: &Rebalance) -> (ChangeSet, Vec<Move>) {
         made.push(m.clone());
     }
     (set, made)
-}
-
-/// How many slots of a service may be moved now.
-fn pace_left(tables: &Tables, id: ServiceId) -> usize {
-    let Some(service) = tables.service(id) else { return 0 };
-    let Mode::Replicated { replicas } = service.mode else { return 0 };
-    let running = |t: &&Arc<model::Task>| {
-        t.status.state == TaskState::Running
-            && t.desired == Desired::Running
-            && t.revision == service.revision
-    };
-    let running = tables.tasks_of_service(id).filter(running).count();
-    let in_change = (replicas as usize).saturating_sub(running);
-    match service.update.parallelism {
-        0 => running,
-        n => (n as usize).saturating_sub(in_change),
-    }
 }

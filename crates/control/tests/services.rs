@@ -206,6 +206,7 @@ fn cluster_change_set_of_create(cluster: &control::testing::MemoryCluster) -> Ch
             update_status: None,
             priority: spec.priority,
             steering: Default::default(),
+            disruption: Default::default(),
         }),
     ])
 }

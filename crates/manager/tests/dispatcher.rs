@@ -165,6 +165,7 @@ fn node() -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::new(),
         description: Arc::new(Description::default()),
         status: NodeStatus::default(),
@@ -196,6 +197,7 @@ fn service(replicas: u32) -> ChangeSet {
         update_status: None,
         priority: 50,
         steering: Default::default(),
+        disruption: Default::default(),
     };
     ChangeSet::of(vec![Change::CreateRevision(revision), Change::CreateService(service)])
 }

@@ -123,6 +123,7 @@ fn node(id: NodeId, name: &str, gib: i64) -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::new(),
         description: Arc::new(Description {
             hostname: name.into(),
@@ -169,6 +170,7 @@ fn create(id: ServiceId, revision: RevisionId, name: &str, mode: Mode, spec: Tas
             rollback: Default::default(),
             update_status: None,
             steering: Default::default(),
+            disruption: Default::default(),
             revision,
             previous: None,
             priority: 50,
@@ -209,6 +211,7 @@ fn drain(tables: &Tables, id: NodeId) -> Vec<Change> {
         node: id,
         role: node.role,
         availability: Availability::Drain,
+        drain_until: None,
         labels: node.labels.clone(),
     }]
 }

@@ -236,6 +236,7 @@ mod tests {
             meta: Meta::default(),
             role: Role::Worker,
             availability: Availability::Active,
+            drain_until: None,
             labels: Labels::from([("Zone".into(), "East 1".into())]),
             description: Arc::new(Description {
                 hostname: "alpha".into(),

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod constraint;
+mod disruption;
 mod forecast;
 mod ids;
 pub mod limits;
@@ -27,6 +28,7 @@ mod validate;
 mod words;
 
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
+pub use disruption::{Amount, Disruption, Leave, LeaveReason};
 pub use forecast::{
     Fate, Forecast, Load, Move, NodeForecast, Place, Rebalance, ServiceForecast, ServiceState, StackForecast,
     TaskCounts, TaskForecast, UnplaceableForecast,

@@ -71,6 +71,8 @@ pub const NANO_CPUS_MIN: i64 = 1_000_000;
 pub const STOP_GRACE: i64 = 7 * 24 * 3_600_000_000_000;
 /// Smallest file of a program's output, in bytes: a few of the longest lines must fit.
 pub const LOG_BYTES_MIN: u64 = 64 * 1024;
+/// Largest threshold of an automatic rebalancing.
+pub const REBALANCE_THRESHOLD: u32 = 1_000_000;
 /// Longest span a spec may name: 10 years.
 pub const SPAN: i64 = 10 * 365 * 24 * 3_600_000_000_000;
 /// Slots that a forecast lists one by one; beyond them it only counts.

@@ -15,6 +15,8 @@ pub struct Node {
     pub role: Role,
     /// Whether it takes tasks. Written by operators.
     pub availability: Availability,
+    /// While it is drained: when the tasks that are still here go, whatever the budgets of their services say. `None`: never.
+    pub drain_until: Option<Time>,
     /// Labels that operators gave it, matched by `node.labels.*`.
     pub labels: Labels,
     /// What its agent says of the machine. Written at registration.
@@ -176,5 +178,12 @@ impl Node {
     /// True when its tasks must go elsewhere: drained, or its heartbeats stopped.
     pub fn loses_tasks(&self) -> bool {
         self.status.state == NodeState::Down || self.availability == Availability::Drain
+    }
+
+    /// True while tasks of services with a budget are moved off it one after the other: it is drained, there, and has time.
+    pub fn is_emptied_slowly(&self, now: Time) -> bool {
+        self.availability == Availability::Drain
+            && self.status.state != NodeState::Down
+            && self.drain_until.is_none_or(|until| now < until)
     }
 }

@@ -78,6 +78,8 @@ words! {
         Preempted = "preempted",
         /// A task was better off on another node.
         Rebalance = "rebalance",
+        /// A task leaves a drained node within the budget of its service.
+        Drain = "drain",
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, TaskSpec, Time,
-    UpdatePolicy, UpdateState, UpdateStatus,
+    ClusterId, Disruption, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, TaskSpec,
+    Time, UpdatePolicy, UpdateState, UpdateStatus,
 };
 
 /// When an object was made and last changed. `modified` is its version: guards compare it.
@@ -89,9 +89,24 @@ pub struct Service {
     pub priority: u8,
     /// Which of the nodes that could take a task shall get it; changing it replaces nothing.
     pub steering: Steering,
+    /// How far it may be disturbed while tasks are moved on purpose; changing it replaces nothing.
+    pub disruption: Disruption,
 }
 
 impl Service {
+    /// How many of its tasks must go on running while tasks are moved on purpose; zero when it has no slots that could move.
+    pub fn floor(&self) -> u32 {
+        match self.mode {
+            Mode::Replicated { replicas } => self.disruption.floor(replicas),
+            Mode::Global | Mode::Batch { .. } | Mode::GlobalBatch => 0,
+        }
+    }
+
+    /// True when its tasks are moved within a budget when their node is drained.
+    pub fn has_budget(&self) -> bool {
+        matches!(self.mode, Mode::Replicated { .. }) && !self.disruption.is_none()
+    }
+
     /// Takes another revision. The one that a rollback puts back is the last that all slots came to: while
     /// an update is under way or stands still, that is not the current one but the one before.
     pub fn revise(&mut self, revision: RevisionId) {
@@ -175,6 +190,8 @@ pub struct Cluster {
     pub orphan_after: crate::Span,
     /// Ended tasks kept for each slot.
     pub history: u32,
+    /// From how many tasks more on one node than on another the cluster evens itself out; `None`: never by itself.
+    pub rebalance: Option<u32>,
 }
 
 impl Cluster {
@@ -187,6 +204,7 @@ impl Cluster {
             heartbeat: crate::Span::from_secs(5),
             orphan_after: crate::Span::from_secs(24 * 3600),
             history: crate::limits::HISTORY_KEPT as u32,
+            rebalance: None,
         }
     }
 }

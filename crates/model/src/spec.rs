@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Constraint, Mode, Platform, Resources, Span, Steering, UpdatePolicy};
+use crate::{Constraint, Disruption, Mode, Platform, Resources, Span, Steering, UpdatePolicy};
 
 /// Keys and values that people attach to things.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -25,6 +25,8 @@ pub struct ServiceSpec {
     pub priority: u8,
     /// Which of the nodes that could take a task shall get it.
     pub steering: Steering,
+    /// How far it may be disturbed while tasks are moved on purpose.
+    pub disruption: Disruption,
     /// What each task runs.
     pub task: TaskSpec,
 }

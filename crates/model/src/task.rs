@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::{
-    Desired, Index, NodeId, ProgramState, Protocol, RevisionId, ServiceId, TaskId, TaskState, Time, Unplaced,
+    Desired, Index, Leave, NodeId, ProgramState, Protocol, RevisionId, ServiceId, TaskId, TaskState, Time,
+    Unplaced,
 };
 
 /// One placement of a slot on a node. Never moved, never reset: replaced.
@@ -27,6 +28,8 @@ pub struct Task {
     pub desired: Desired,
     /// While `desired` is `Ready`: the earliest moment at which it shall run.
     pub start_after: Option<Time>,
+    /// That it shall leave its node on purpose, once that is within the budget of its service.
+    pub leave: Option<Box<Leave>>,
     /// What it has reached.
     pub status: TaskStatus,
     /// Its programs as the agent last reported them; empty until then.
@@ -134,6 +137,11 @@ impl Task {
     /// the end or the node is given up.
     pub fn holds_reservation(&self) -> bool {
         self.node.is_some() && self.status.state.holds_node()
+    }
+
+    /// True while it counts as healthy where its node is there: it runs, and shall.
+    pub fn is_running(&self) -> bool {
+        self.status.state == TaskState::Running && self.desired.is_wanted()
     }
 
     /// True when the scheduler must find a node for it, or confirm the one it was made for.

@@ -28,6 +28,9 @@ pub enum UnitError {
     /// Not a share.
     #[error("{0:?} is not a ratio; write a number from 0 to 1, such as 0.25")]
     Ratio(String),
+    /// Neither a number of tasks nor a percentage.
+    #[error("{0:?} is neither a number of tasks nor a percentage; write for example 2 or 50%")]
+    Amount(String),
     /// Not a number of processors.
     #[error("{0:?} is not a number of CPUs; write for example 0.5 or 2")]
     Cpus(String),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::limits;
 use crate::{
-    DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec, Resources,
-    ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
+    Amount, Disruption, DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec,
+    Resources, ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
 };
 
 /// A field that cannot be accepted.
@@ -61,7 +61,29 @@ pub fn check_service_spec(spec: &ServiceSpec) -> Check {
         format!("{} is not between 1 and 100", spec.priority)
     })?;
     check_steering(&spec.steering)?;
+    check_disruption(spec)?;
     check_task_spec(&spec.task)
+}
+
+fn check_disruption(spec: &ServiceSpec) -> Check {
+    let Disruption { min_healthy, max_surge } = spec.disruption;
+    let movable = spec.disruption == Disruption::default() || matches!(spec.mode, Mode::Replicated { .. });
+    ensure(movable, "disruption", || {
+        format!(
+            "tasks of a {} service are not moved; only replicated services have a budget",
+            spec.mode.as_str()
+        )
+    })?;
+    let few = match min_healthy {
+        Amount::Count(n) => u64::from(n) <= limits::REPLICAS,
+        Amount::Percent(p) => p <= 100,
+    };
+    ensure(few, "disruption.min_healthy", || {
+        format!("{min_healthy} is more than the {} that one service may have, or than 100%", limits::REPLICAS)
+    })?;
+    ensure(u64::from(max_surge) <= limits::REPLICAS, "disruption.max_surge", || {
+        format!("{max_surge} is more than the {} that one service may have", limits::REPLICAS)
+    })
 }
 
 fn check_steering(steering: &Steering) -> Check {
@@ -323,6 +345,7 @@ mod tests {
             rollback: UpdatePolicy::default(),
             priority: 50,
             steering: Steering::default(),
+            disruption: Disruption::default(),
             task: TaskSpec {
                 programs: vec![ProgramSpec::new(DriverKind::Exec, vec!["sleep".into(), "1".into()])],
                 ..TaskSpec::default()

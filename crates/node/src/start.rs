@@ -173,6 +173,7 @@ async fn set_up(
         meta: Meta::default(),
         role: Role::Manager,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::new(),
         description: Arc::clone(description),
         status: NodeStatus { state: NodeState::Unknown, ..NodeStatus::default() },
@@ -196,8 +197,13 @@ async fn label(handle: &Handle, identity: &Identity, wanted: &Labels) -> Result<
     if labels == node.labels {
         return Ok(());
     }
-    let change =
-        Change::SetNode { node: identity.node, role: node.role, availability: node.availability, labels };
+    let change = Change::SetNode {
+        node: identity.node,
+        role: node.role,
+        availability: node.availability,
+        drain_until: node.drain_until,
+        labels,
+    };
     handle.propose(ChangeSet::of(vec![change])).await.map(drop).map_err(|e| StartError::Setup(e.to_string()))
 }
 

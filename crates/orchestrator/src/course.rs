@@ -212,6 +212,7 @@ mod tests {
             }),
             priority: 50,
             steering: Default::default(),
+            disruption: Default::default(),
         }
     }
 
@@ -231,6 +232,7 @@ mod tests {
             node: (state >= TaskState::Assigned).then_some(NodeId::from_u128(1)),
             desired: Desired::Running,
             start_after: None,
+            leave: None,
             status: TaskStatus { state, at, applied_at: at, message: None },
             programs: Box::new([program(ran.unwrap_or(0))]),
             ports: Box::default(),

@@ -60,6 +60,11 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
     {
         needed.insert(task.id);
     }
+    if let Some(leaving) = tasks.iter().find(|t| t.fills_slot() && t.leave.is_some()) {
+        // What has been tried for a task that leaves says when it is tried again.
+        let tried = tasks.iter().rev().find(|t| t.created > leaving.created && t.status.state.is_ended());
+        needed.extend(tried.map(|t| t.id));
+    }
     if tasks.iter().any(|t| t.fills_slot() && t.revision != wanted.service.revision) {
         needed.extend(tasks.iter().rev().find(|t| wanted.is_new(t)).map(|t| t.id));
     }

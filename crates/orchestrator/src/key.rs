@@ -47,7 +47,7 @@ pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     match &event.object {
         Object::Task(task) => keys_of_task(task, view, mark),
         Object::Service(service) => keys_of_service(service.id, view, mark),
-        Object::Node(node) => mark(Key::Node(node.id)),
+        Object::Node(node) => keys_of_node(node.id, view, mark),
         Object::Cluster(_) => keys_of_policy(view, mark),
         Object::Namespace(_) | Object::Job(_) => {}
     }
@@ -62,6 +62,8 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
             Change::CreateTask { service, slot, .. } => mark(Key::of_slot(*service, *slot)),
             Change::AssignTask { task, .. }
             | Change::DirectTask { task, .. }
+            | Change::LeaveTask { task, .. }
+            | Change::RetireTask { task }
             | Change::ReportTask { task, .. }
             | Change::EndTask { task, .. }
             | Change::DeleteTask(task) => {
@@ -80,11 +82,11 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
             Change::DeleteService(service)
             | Change::RollBack { service, .. }
             | Change::MoveUpdate { service, .. } => keys_of_service(*service, view, mark),
-            Change::CreateNode(node) => mark(Key::Node(node.id)),
+            Change::CreateNode(node) => keys_of_node(node.id, view, mark),
             Change::SetNode { node, .. }
             | Change::DescribeNode { node, .. }
             | Change::SetNodeStatus { node, .. }
-            | Change::DeleteNode(node) => mark(Key::Node(*node)),
+            | Change::DeleteNode(node) => keys_of_node(*node, view, mark),
             Change::PutCluster(_) => keys_of_policy(view, mark),
             Change::PutNamespace(_)
             | Change::DeleteNamespace(_)
@@ -101,7 +103,8 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     // While a newer revision is on its way, each step of a task may be what its next step waits for.
     if let Some(service) = view.service(task.service) {
         let outdated = view.service_use(task.service).by_other_revisions(service.revision) > 0;
-        if outdated || is_updating(service) {
+        // So may it be for the next of those that leave their nodes.
+        if outdated || is_updating(service) || view.tasks_leaving(service.id).next().is_some() {
             mark(Key::Service(task.service));
         }
     }
@@ -111,6 +114,23 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
         && task.holds_reservation()
     {
         mark(Key::Node(node));
+    }
+}
+
+/// A node, and the services that count on what is there: those that move tasks, on the ones that run; those that are updated,
+/// on the time that the ones which are told to end may take for it.
+fn keys_of_node(node: NodeId, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    mark(Key::Node(node));
+    let mut last = None;
+    for task in view.tasks_of_node(node).filter(|t| t.holds_reservation()) {
+        if last == Some(task.service) {
+            continue;
+        }
+        last = Some(task.service);
+        let updating = || view.service(task.service).is_some_and(|s| is_updating(s));
+        if view.tasks_leaving(task.service).next().is_some() || updating() {
+            mark(Key::Service(task.service));
+        }
     }
 }
 
@@ -132,7 +152,9 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
     if let Found::Here(wanted) = wanted::find(view, service) {
         for task in view.tasks_of_service(service) {
             let waits = task.desired == Desired::Ready && !task.status.state.is_ended();
-            let lost = || task.fills_slot() && wanted.loss(task).is_some();
+            let now = view.time();
+            let gone = || wanted.loss(now, task).is_some() || wanted.leaving(now, task).is_some();
+            let lost = || task.fills_slot() && (task.leave.is_some() || gone());
             if waits || history::is_over(task) || lost() {
                 mark(Key::of_slot(service, task.slot));
             }

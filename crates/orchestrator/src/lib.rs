@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod course;
+mod drain;
 mod global;
 mod history;
 mod key;

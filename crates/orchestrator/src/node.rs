@@ -7,7 +7,7 @@ use model::{Mode, Node, NodeId, NodeState, Rule, Slot, Span};
 
 use crate::plan::Draft;
 use crate::wanted::{self, Found};
-use crate::{slot, update};
+use crate::{drain, slot, update};
 
 /// Reconciles a node, or what is left of one that was removed. (Its tasks that had not ended were orphaned
 /// by the store in the same step; each of them has marked its own slot.)
@@ -19,6 +19,11 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
     }
     look_at_tasks(draft, id);
     if let Some(node) = node {
+        if let Some(until) = drain::deadline(node, draft.now)
+            && view.tasks_of_node(id).any(|t| t.fills_slot())
+        {
+            draft.wake(until);
+        }
         look_at_global_services(draft, node);
         if node.status.state == NodeState::Down {
             give_up_for_good(draft, node);

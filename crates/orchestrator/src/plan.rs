@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Desired, Id, NodeId, RevisionId, Rule, Service, ServiceId, Slot, Task, TaskId, Time, UpdateState,
+    Desired, Id, Leave, NodeId, RevisionId, Rule, Service, ServiceId, Slot, Task, TaskId, Time, UpdateState,
 };
 use store::{Change, ChangeSet, ObjectId, Tables};
 
@@ -58,6 +58,10 @@ pub(crate) struct Draft<'a, 'c> {
     counts: BTreeMap<Counted, Count>,
     created: BTreeMap<ServiceId, usize>,
     touched: BTreeSet<(ServiceId, Slot)>,
+    /// How many healthy tasks of each service this plan tells to end.
+    lowered: BTreeMap<ServiceId, u32>,
+    /// In how many slots of each service this plan makes a second task.
+    beside: BTreeMap<ServiceId, u32>,
 }
 
 struct Note {
@@ -97,6 +101,8 @@ impl<'a, 'c> Draft<'a, 'c> {
             counts: BTreeMap::new(),
             created: BTreeMap::new(),
             touched: BTreeSet::new(),
+            lowered: BTreeMap::new(),
+            beside: BTreeMap::new(),
         }
     }
 
@@ -125,18 +131,20 @@ impl<'a, 'c> Draft<'a, 'c> {
         self.set.guard(ObjectId::Node(node), version);
     }
 
-    /// Makes a task of a service's revision. With `start_after` it is only made ready until then.
+    /// Makes a task of a service's revision. With `start_after` it is only made ready until then. That of a numbered slot may
+    /// be made for one node.
     pub(crate) fn create(
         &mut self,
         service: &Service,
         revision: RevisionId,
         slot: Slot,
         start_after: Option<Time>,
+        made_for: Option<NodeId>,
     ) -> TaskId {
         let id = TaskId((self.new_id)());
         let node = match slot {
             Slot::Node(node) => Some(node),
-            Slot::Number(_) => None,
+            Slot::Number(_) => made_for,
         };
         self.guard_service(service.id);
         *self.created.entry(service.id).or_default() += 1;
@@ -155,7 +163,60 @@ impl<'a, 'c> Draft<'a, 'c> {
 
     pub(crate) fn direct(&mut self, task: &Task, desired: Desired) {
         self.touch(task);
+        if !desired.is_wanted() {
+            self.count_lowered(task);
+        }
         self.push(Change::DirectTask { task: task.id, desired });
+    }
+
+    /// Tells a task that is moved to end. The store refuses it when too few of its service would still run.
+    pub(crate) fn retire(&mut self, task: &Task) {
+        self.touch(task);
+        self.count_lowered(task);
+        self.push(Change::RetireTask { task: task.id });
+    }
+
+    fn count_lowered(&mut self, task: &Task) {
+        if self.view.is_healthy(task) {
+            *self.lowered.entry(task.service).or_default() += 1;
+        }
+    }
+
+    /// How many more tasks of a service may be told to end before as few run as have to.
+    pub(crate) fn spare(&self, service: &Service) -> u32 {
+        let lowered = self.lowered.get(&service.id).copied().unwrap_or(0);
+        self.view.healthy(service.id).saturating_sub(lowered).saturating_sub(service.floor())
+    }
+
+    /// Keeps with a task that it leaves its node, or stays.
+    pub(crate) fn leave(&mut self, task: &Task, leave: Option<Leave>) {
+        self.touch(task);
+        self.push(Change::LeaveTask { task: task.id, leave });
+    }
+
+    /// Counts a slot of the service in which this plan makes a second task.
+    pub(crate) fn begin_beside(&mut self, service: ServiceId) {
+        *self.beside.entry(service).or_default() += 1;
+    }
+
+    /// In how many slots of a service this plan makes a second task so far.
+    pub(crate) fn begun_beside(&self, service: ServiceId) -> u32 {
+        self.beside.get(&service).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn guard_task(&mut self, task: &Task) {
+        self.set.guard(ObjectId::Task(task.id), task.modified);
+    }
+
+    /// Ends a task that waits for a node, without counting it as a failure. It must not have been given one meanwhile.
+    pub(crate) fn abandon(&mut self, task: &Task, message: String) {
+        self.guard_task(task);
+        self.touch(task);
+        self.push(Change::EndTask {
+            task: task.id,
+            state: model::TaskState::Shutdown,
+            message: message.into(),
+        });
     }
 
     pub(crate) fn orphan(&mut self, task: &Task, message: Arc<str>) {

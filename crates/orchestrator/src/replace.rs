@@ -175,6 +175,7 @@ mod tests {
             node: None,
             desired: Desired::Running,
             start_after: None,
+            leave: None,
             status: TaskStatus { state, at: Time(0), applied_at: Time(ended * S), message: None },
             programs: ran.map(program).into_iter().collect(),
             ports: Box::default(),

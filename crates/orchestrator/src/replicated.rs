@@ -2,7 +2,7 @@
 //!
 //! When nothing is to be done this costs a few counters, however many replicas there are. Otherwise: the
 //! filled slots beyond, the empty ones below (slots whose task has ended for good are passed over), and
-//! slots that are filled twice.
+//! slots that are filled twice, which may have reached their next step.
 
 use model::Slot;
 
@@ -20,21 +20,18 @@ pub(crate) fn fill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, replicas: u32
         n = used.first_empty(n + 1);
     }
     if used.doubled() > 0 {
-        heal_doubles(draft, wanted, replicas);
+        look_at_doubles(draft, wanted, replicas);
     }
 }
 
-fn heal_doubles(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, replicas: u32) {
-    // The tasks of a slot follow each other; the second one that fills it stands for it.
-    let mut seen = (None, 0);
-    for task in draft.view.tasks_of_service(wanted.id()).filter(|t| t.fills_slot()) {
-        let Slot::Number(n) = task.slot else { return };
-        if n >= replicas || !draft.has_room() {
+/// Slots that two tasks fill: by mistake, or because they are changed or moved.
+fn look_at_doubles(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, replicas: u32) {
+    for slot in wanted.used().doubled_slots() {
+        if !matches!(slot, Slot::Number(n) if n < replicas) || !draft.has_room() {
             return;
         }
-        seen = if seen.0 == Some(n) { (seen.0, seen.1 + 1) } else { (Some(n), 1) };
-        if seen.1 == 2 {
-            slot::reconcile_wanted(draft, wanted, task.slot);
+        if !draft.has_touched(wanted.id(), slot) {
+            slot::reconcile_wanted(draft, wanted, slot);
         }
     }
 }

@@ -4,7 +4,7 @@ use model::{Mode, ServiceId};
 
 use crate::plan::Draft;
 use crate::wanted::{self, Found};
-use crate::{global, removal, replicated, update};
+use crate::{drain, global, removal, replicated, update};
 
 /// Reconciles a service, or what is left of one that is gone.
 pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: ServiceId) {
@@ -18,6 +18,7 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: ServiceId) {
                 Mode::Global | Mode::Batch { .. } | Mode::GlobalBatch => global::fill(draft, &wanted),
             }
             update::roll(draft, &wanted);
+            drain::advance(draft, &wanted);
         }
     }
 }

@@ -14,11 +14,13 @@
 //! `Ready` and waits, for one minute at most. A node that is down is not waited for. The one exception is a
 //! start-first update, which makes a task of the new revision beside the old one. Both then fill the slot,
 //! until the new one has run for `monitor` and the old one is told to end, or until the new one has ended
-//! and [`crate::update`] decides about it.
+//! and [`crate::update`] decides about it. Likewise a task that leaves its node and the one that takes its
+//! place elsewhere: see [`crate::drain`].
 
-use model::{Desired, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
+use model::{Desired, NodeId, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
 
 use crate::course::Progress;
+use crate::drain;
 use crate::history;
 use crate::plan::{Draft, number_of};
 use crate::removal;
@@ -105,7 +107,7 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
     let mut lost = Vec::new();
     let mut staying = Vec::with_capacity(1);
     for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
-        match (slot, wanted.loss(task)) {
+        match (slot, wanted.loss(draft.now, task)) {
             (Slot::Number(_), Some(why)) => lost.push((task, why)),
             _ => staying.push(task),
         }
@@ -114,7 +116,10 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
         let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
         wanted.view.is_settled(version)
     };
-    if lost.iter().any(|(task, _)| !settled(task)) {
+    let leaves = |task: &Task| task.leave.is_some() || wanted.leaving(draft.now, task).is_some();
+    let mut on_its_way =
+        lost.iter().map(|(task, _)| *task).chain(staying.iter().copied().filter(|t| leaves(t)));
+    if on_its_way.any(|task| !settled(task)) {
         // What becomes of the node is in flight; its own event looks at all its tasks.
         return;
     }
@@ -137,27 +142,57 @@ fn tasks_without<'t>(tasks: &[&'t Task], lost: &[(&Task, String)]) -> Vec<&'t Ta
     tasks.iter().copied().filter(|t| !lost.iter().any(|(l, _)| l.id == t.id)).collect()
 }
 
-/// A filled slot: of each revision's tasks one stays, and runs when its time has come.
+/// A filled slot: of each revision's tasks one stays, and runs when its time has come; while it is moved, two.
 fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
-    let best = |current: bool| {
-        let filling = tasks.iter().copied().filter(|t| t.fills_slot());
-        let ours = filling.filter(|t| (t.revision == wanted.service.revision) == current);
-        ours.max_by(|a, b| standing(wanted, a).cmp(&standing(wanted, b)))
+    let filling: Vec<&Task> = tasks.iter().copied().filter(|t| t.fills_slot()).collect();
+    for task in filling.iter().filter(|t| matches!(t.slot, Slot::Number(_))) {
+        drain::remember(draft, wanted, task, tasks);
+    }
+    let now = draft.now;
+    let best = |current: bool, leaves: Option<bool>| {
+        let ours = filling.iter().copied().filter(|t| (t.revision == wanted.service.revision) == current);
+        let ours = ours.filter(|t| leaves.is_none_or(|l| wanted.leaving(now, t).is_some() == l));
+        ours.max_by(|a, b| standing(wanted, now, a).cmp(&standing(wanted, now, b)))
     };
-    let (new, old) = (best(true), best(false));
-    let kept = |task: &Task| [new, old].iter().flatten().any(|k| k.id == task.id);
-    for double in tasks.iter().filter(|t| t.fills_slot() && !kept(t)) {
+    let (new, old) = (best(true, None), best(false, None));
+    let moved = match (new, old) {
+        (Some(_), Some(_)) | (None, None) => None,
+        (new, _) => best(new.is_some(), Some(true)).zip(best(new.is_some(), Some(false))),
+    };
+    let moved = moved.filter(|(task, next)| wanted.moves(task) && next.created > task.created);
+    let stays = match moved {
+        Some((task, next)) => [Some(task), Some(next)],
+        None => [new, old],
+    };
+    let kept = |task: &Task| stays.iter().flatten().any(|k| k.id == task.id);
+    for double in filling.iter().filter(|t| !kept(t)) {
         if !draft.has_room() {
             return;
         }
+        let leaves = wanted.leaving(now, double).is_some() && wanted.moves(double);
+        if leaves && !drain::may_retire(draft, wanted, double) {
+            continue;
+        }
         let text = format!("{} was filled twice; the task that came furthest stays", name(draft, double));
         draft.note(double, Rule::Duplicate, text);
-        removal::remove(draft, double);
+        if leaves {
+            draft.guard_service(wanted.id());
+            draft.retire(double);
+        } else {
+            removal::remove(draft, double);
+        }
     }
-    match (new, old) {
-        (Some(new), Some(old)) => share(draft, wanted, new, old, tasks),
-        (Some(one), None) | (None, Some(one)) => release(draft, one, tasks),
-        (None, None) => {}
+    match (moved, new, old) {
+        (Some((task, next)), ..) => drain::carry_on(draft, wanted, task, next, tasks),
+        (None, Some(new), Some(old)) => share(draft, wanted, new, old, tasks),
+        (None, Some(one), None) | (None, None, Some(one)) => {
+            if wanted.leaving(now, one).is_some() && filling.len() == 1 {
+                drain::begin(draft, wanted, one, tasks);
+            } else {
+                release(draft, one, tasks);
+            }
+        }
+        (None, None, None) => {}
     }
 }
 
@@ -166,11 +201,12 @@ fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
 /// - the current one was there before the update began, and runs: a rollback came while it was still the
 ///   healthy original, and the other one goes at once;
 /// - the current one has run for as long as it is watched;
-/// - the old one is to go first, by the order that holds now.
+/// - the old one is to go first, by the order that holds now, and does not leave its node on purpose.
 fn share(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, new: &Task, old: &Task, tasks: &[&Task]) {
     let progress = wanted.progress(draft.now, new, tasks);
     let original = !wanted.is_new(new) && new.status.state == TaskState::Running;
-    let stop_first = wanted.order(new.slot) == UpdateOrder::StopFirst;
+    let leaves = wanted.leaving(draft.now, old).is_some() && wanted.moves(old);
+    let stop_first = wanted.order(new.slot) == UpdateOrder::StopFirst && !leaves;
     if original || stop_first || progress == Progress::Proven {
         draft.guard_service(wanted.id());
         if original {
@@ -186,18 +222,19 @@ fn share(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, new: &Task, old: &Task,
     release(draft, new, &others);
 }
 
-/// Of two tasks that fill a slot the greater one stays: the one that came furthest; then one of the
-/// service's revision; then the one that has been there longest; then the older one by index; then the
-/// lower id.
-fn standing(wanted: &Wanted<'_>, task: &Task) -> impl Ord + use<> {
+/// Of two tasks that fill a slot the greater one stays: the one that came furthest; then one that does not
+/// leave its node; then one of the service's revision; then the one that has been there longest; then the
+/// older one by index; then the lower id.
+fn standing(wanted: &Wanted<'_>, now: Time, task: &Task) -> impl Ord + use<> {
     use std::cmp::Reverse;
     let current = task.revision == wanted.service.revision;
     let since = Reverse(task.status.applied_at);
-    (task.status.state, task.desired, current, since, Reverse(task.created), Reverse(task.id))
+    let stays = wanted.leaving(now, task).is_none();
+    (task.status.state, task.desired, stays, current, since, Reverse(task.created), Reverse(task.id))
 }
 
 /// Lets a task run that waits for its delay or for the end of the one before it.
-fn release(draft: &mut Draft<'_, '_>, task: &Task, tasks: &[&Task]) {
+pub(crate) fn release(draft: &mut Draft<'_, '_>, task: &Task, tasks: &[&Task]) {
     if task.desired != Desired::Ready {
         return;
     }
@@ -233,6 +270,13 @@ fn next_revision(wanted: &Wanted<'_>, tasks: &[&Task]) -> RevisionId {
 /// A slot that nothing fills: what stands in it decides.
 fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
     let newest = tasks.iter().rev().copied().find(|t| t.desired != Desired::Remove);
+    // One that was to leave and ended after what was tried in its place is the one that decides.
+    let later = |t: &&&Task| {
+        t.leave.is_some()
+            && t.desired < Desired::Shutdown
+            && newest.is_some_and(|n| n.status.applied_at <= t.status.applied_at)
+    };
+    let newest = tasks.iter().find(later).copied().or(newest);
     let Some(newest) = newest.filter(|t| t.desired < Desired::Shutdown) else {
         return begin(draft, wanted, slot, tasks);
     };
@@ -337,7 +381,24 @@ pub(crate) fn start(
     let delayed = from.filter(|at| *at > draft.now);
     let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
     let start_after = delayed.or(old_runs.then_some(draft.now));
-    draft.create(wanted.service, next_revision(wanted, tasks), slot, start_after)
+    draft.create(wanted.service, next_revision(wanted, tasks), slot, start_after, None)
+}
+
+/// As [`start_beside`], for a slot that is moved: for one node, if that is said.
+pub(crate) fn start_for(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    slot: Slot,
+    tasks: &[&Task],
+    node: Option<NodeId>,
+) -> model::TaskId {
+    let revision = next_revision(wanted, tasks);
+    let others: Vec<&Task> = tasks.iter().copied().filter(|t| !t.fills_slot()).collect();
+    for task in others.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
+        draft.direct(task, Desired::Shutdown);
+    }
+    let old_runs = others.iter().any(|t| wanted::may_run(draft.view, t));
+    draft.create(wanted.service, revision, slot, old_runs.then_some(draft.now), node)
 }
 
 /// As [`start`], beside the task that fills the slot, without waiting for its end.

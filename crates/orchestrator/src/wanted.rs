@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use model::{Availability, Constraint, Mode, Node, NodeState, Service, ServiceId, Slot, Task, TaskSpec};
+use model::{
+    Availability, Constraint, Leave, LeaveReason, Mode, Node, NodeId, NodeState, Service, ServiceId, Slot,
+    Task, TaskSpec, Time,
+};
 use store::{ServiceUse, Tables};
 
 /// What the snapshot has under a service's id.
@@ -100,11 +103,52 @@ impl<'a> Wanted<'a> {
         }
     }
 
+    /// How many slots it has.
+    pub(crate) fn replicas(&self) -> u32 {
+        match self.service.mode {
+            Mode::Replicated { replicas } => replicas,
+            _ => 0,
+        }
+    }
+
+    /// That a task shall leave its node on purpose and within the budget of its service, as things are now:
+    /// see [`crate::drain`].
+    pub(crate) fn leaving(&self, now: Time, task: &Task) -> Option<Leave> {
+        let node = self.view.node(task.node?)?;
+        if matches!(task.slot, Slot::Node(_)) || !task.is_running() {
+            return None;
+        }
+        if node.loses_tasks() {
+            let slowly = self.service.has_budget() && node.is_emptied_slowly(now);
+            return slowly.then_some(Leave { why: LeaveReason::Drain, to: None, since: now });
+        }
+        task.leave.as_deref().copied().filter(|leave| leave.why == LeaveReason::Rebalance)
+    }
+
+    /// Whether a task that leaves is moved by itself, and not by an update that its slot waits for.
+    pub(crate) fn moves(&self, task: &Task) -> bool {
+        task.revision == self.service.revision || self.course().state.is_some_and(|s| s.is_paused())
+    }
+
+    /// Whether the next task of a slot could stay on a node, as far as [`loss`](Self::loss) is asked.
+    pub(crate) fn may_go_to(&self, task: &Task, node: NodeId) -> bool {
+        let fits = |revision| {
+            let spec = self.view.revision(revision).map(|r| &r.task);
+            let node = self.view.node(node).filter(|node| node.takes_tasks());
+            spec.zip(node).is_some_and(|(spec, node)| broken_constraint(spec, node).is_none())
+        };
+        fits(task.revision) && fits(self.service.revision)
+    }
+
     /// Why a task of a numbered slot may not stay on its node: the node is down, drained or gone, or,
     /// unless it is paused, no longer meets a constraint of the spec that the task was made from.
-    /// (Constraints of a newer revision are met by the update, at its own pace.)
-    pub(crate) fn loss(&self, task: &Task) -> Option<String> {
+    /// (Constraints of a newer revision are met by the update, at its own pace.) A task that leaves within
+    /// the budget of its service stays until then.
+    pub(crate) fn loss(&self, now: Time, task: &Task) -> Option<String> {
         let id = task.node?;
+        if self.leaving(now, task).is_some_and(|leave| leave.why == LeaveReason::Drain) {
+            return None;
+        }
         let Some(node) = self.view.node(id) else {
             return Some(format!("node {id} was removed from the cluster"));
         };

@@ -349,6 +349,7 @@ fn a_node_in_flight_is_neither_used_nor_blamed() {
         node: node_id(1),
         role: model::Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: model::Labels::new(),
     };
     let view = laid_over(&w.tables, vec![activate.clone()]);
@@ -409,6 +410,7 @@ fn only_events_that_can_help_are_worth_a_pass() {
         node: node_id(1),
         role: model::Role::Worker,
         availability: Availability::Drain,
+        drain_until: None,
         labels: model::Labels::new(),
     };
     assert_eq!(worth(&w.must(vec![drain])), [true]);

@@ -172,6 +172,7 @@ fn node(id: NodeId, number: u32) -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::from([("zone".into(), ["a", "b", "c"][number as usize % 3].into())]),
         description: Arc::new(Description {
             hostname: format!("node-{number}").into(),
@@ -217,6 +218,7 @@ fn service(ids: &mut Ids, number: u32, memory: i64) -> (Service, Revision) {
         update_status: None,
         priority: 50,
         steering: Default::default(),
+        disruption: Default::default(),
     };
     (service, revision)
 }

@@ -389,6 +389,7 @@ fn node(number: u32) -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::new(),
         description: Arc::new(Description {
             hostname: format!("node-{number}").into(),
@@ -426,6 +427,7 @@ fn service(number: u32) -> (Service, Revision) {
         update_status: None,
         priority: 50,
         steering: Default::default(),
+        disruption: Default::default(),
     };
     (service, of)
 }

@@ -28,6 +28,7 @@ pub fn spec(name: &str, settings: &Settings) -> Result<ServiceSpec, String> {
         rollback: UpdatePolicy::default(),
         priority: ServiceSpec::PRIORITY,
         steering: Steering::default(),
+        disruption: Default::default(),
         task,
     };
     change(&mut spec, settings)?;

@@ -278,6 +278,7 @@ fn member(number: u32, host: &Host, labels: Labels) -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels,
         description: std::sync::Arc::clone(&host.description),
         status: NodeStatus::default(),

@@ -34,6 +34,7 @@ impl Default for Deploy {
             reserve: Resources::default(),
             placement: Placement::default(),
             steering: Steering::default(),
+            disruption: Default::default(),
             update: UpdatePolicy::default(),
             rollback: UpdatePolicy::default(),
         }

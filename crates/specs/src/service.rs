@@ -40,6 +40,7 @@ pub(crate) fn read(
         rollback: deploy.rollback,
         priority: ServiceSpec::PRIORITY,
         steering: deploy.steering,
+        disruption: deploy.disruption,
         task: TaskSpec {
             programs: vec![program],
             replace: deploy.replace,

@@ -134,8 +134,8 @@ impl Tx<'_> {
             Change::PutNamespace(namespace) => self.put_namespace(namespace),
             Change::DeleteNamespace(id) => self.delete_namespace(*id),
             Change::CreateNode(node) => self.create_node(node),
-            Change::SetNode { node, role, availability, labels } => {
-                self.set_node(*node, *role, *availability, labels)
+            Change::SetNode { node, role, availability, drain_until, labels } => {
+                self.set_node(*node, *role, *availability, *drain_until, labels)
             }
             Change::DescribeNode { node, description } => self.describe_node(*node, description),
             Change::SetNodeStatus { node, status } => self.set_node_status(*node, status),
@@ -162,6 +162,8 @@ impl Tx<'_> {
                 ),
             Change::AssignTask { task, node, ports } => self.assign_task(*task, *node, ports),
             Change::DirectTask { task, desired } => self.direct_task(*task, *desired),
+            Change::LeaveTask { task, leave } => self.leave_task(*task, *leave),
+            Change::RetireTask { task } => self.retire_task(*task),
             Change::ReportTask { task, node, state, at, message, programs } => self.report_task(
                 *task,
                 *node,

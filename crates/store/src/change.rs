@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, BoundPort, Cluster, Description, Desired, Index, Job, JobId, Labels, Namespace,
+    Availability, BoundPort, Cluster, Description, Desired, Index, Job, JobId, Labels, Leave, Namespace,
     NamespaceId, Node, NodeId, NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule, Service,
     ServiceId, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, Version,
 };
@@ -68,6 +68,8 @@ pub enum Change {
         role: Role,
         /// Whether it takes tasks.
         availability: Availability,
+        /// While it is drained: when what is still there goes whatever the budgets say. Nothing for another availability.
+        drain_until: Option<Time>,
         /// Its labels.
         labels: Labels,
     },
@@ -152,6 +154,20 @@ pub enum Change {
         task: TaskId,
         /// What is wanted.
         desired: Desired,
+    },
+    /// Says that a task shall leave its node once that is within the budget of its service, or that it stays. Refused for a
+    /// task that has no node, has ended or is not wanted. `since` is filled by `apply` when the reason is another.
+    LeaveTask {
+        /// The task.
+        task: TaskId,
+        /// Why and where to; `None`: it stays.
+        leave: Option<Leave>,
+    },
+    /// Tells a task that is moved on purpose to shut down. Refused when it runs and its service would be left with fewer
+    /// running tasks than its budget says.
+    RetireTask {
+        /// The task.
+        task: TaskId,
     },
     /// What an agent reports. Changes nothing (and is no error) when the task is gone, is not on this node, or has
     /// already come further.

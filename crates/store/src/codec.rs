@@ -8,6 +8,7 @@
 //! memory is taken for it, and an unknown number of an enum is an error, never a default.
 
 mod change;
+mod disruption;
 mod entry;
 mod fields;
 mod frame;

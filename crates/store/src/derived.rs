@@ -160,6 +160,16 @@ impl ServiceUse {
         self.more.len() as u32
     }
 
+    /// The slots that are filled by more than one task, in order.
+    pub fn doubled_slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.more.keys().copied()
+    }
+
+    /// True for a slot that is filled by more than one task.
+    pub fn is_doubled(&self, slot: Slot) -> bool {
+        self.more.contains_key(&slot)
+    }
+
     /// How many tasks it has in all, ended ones included.
     pub fn total(&self) -> u32 {
         self.total

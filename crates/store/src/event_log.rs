@@ -274,6 +274,8 @@ fn cluster(facts: &mut Facts, old: &Cluster, new: &Cluster) {
     facts.words("heartbeat", old.heartbeat, new.heartbeat);
     facts.words("orphan-after", old.orphan_after, new.orphan_after);
     facts.words("history", old.history, new.history);
+    let rebalance = |cluster: &Cluster| cluster.rebalance.map_or("off".into(), |t| t.to_string());
+    facts.words("rebalance", rebalance(old), rebalance(new));
 }
 
 fn namespace(facts: &mut Facts, old: &Namespace, new: &Namespace) {
@@ -308,6 +310,8 @@ fn service(facts: &mut Facts, old: &Service, new: &Service, tables: &Tables) {
     facts.whole("update", &old.update, &new.update);
     facts.whole("rollback", &old.rollback, &new.rollback);
     facts.whole("placement", &old.steering, &new.steering);
+    facts.words("min-healthy", old.disruption.min_healthy, new.disruption.min_healthy);
+    facts.words("max-surge", old.disruption.max_surge, new.disruption.max_surge);
     let state =
         |service: &Service| service.update_status.as_ref().map(|status| status.state.as_str().to_owned());
     if state(old) != state(new) {
@@ -318,6 +322,10 @@ fn service(facts: &mut Facts, old: &Service, new: &Service, tables: &Tables) {
 fn node(facts: &mut Facts, old: &Node, new: &Node) {
     facts.words("state", old.status.state.as_str(), new.status.state.as_str());
     facts.words("availability", old.availability.as_str(), new.availability.as_str());
+    if old.drain_until != new.drain_until {
+        let shown = |until: Option<Time>| until.map(|time| time.0.to_string());
+        facts.add("drain-until", shown(old.drain_until), shown(new.drain_until));
+    }
     facts.words("role", old.role.as_str(), new.role.as_str());
     facts.labels(&old.labels, &new.labels);
     let (was, is) = (&old.description, &new.description);

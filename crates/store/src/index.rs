@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use model::{
-    Cluster, Decision, Index, Job, JobId, Namespace, NamespaceId, Node, NodeId, Revision, RevisionId,
-    Service, ServiceId, Time,
+    Cluster, Decision, Index, Job, JobId, Namespace, NamespaceId, Node, NodeId, NodeState, Revision,
+    RevisionId, Service, ServiceId, Time,
 };
 
 use crate::tables::{NodeEntry, NodeMarks, RevisionEntry, ServiceEntry, Tables, folded};
@@ -116,6 +116,10 @@ impl Tables {
         } else {
             self.by_load.remove(&load);
         }
+        match &new {
+            Some(node) if node.status.state == NodeState::Down => self.down.insert(id).is_some(),
+            _ => self.down.remove(&id).is_some(),
+        };
         entry.node = new;
     }
 
@@ -266,6 +270,7 @@ mod tests {
             update_status: None,
             priority: 50,
             steering: Steering::default(),
+            disruption: Default::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Desired, Slot, Task, TaskId, TaskState, Time};
+use model::{Desired, ServiceId, Slot, Task, TaskId, TaskState, Time};
 
 use crate::ServiceUse;
 use crate::slab::NONE;
@@ -161,13 +161,22 @@ impl Tables {
         }
     }
 
-    /// Keeps the indexes of what waits for a node or for a moment.
+    /// Keeps the indexes of what waits for a node, for a moment or to leave its node.
     fn index_waits(&mut self, old: Option<&Task>, new: Option<&Task>, handle: u32) {
         let waits = |task: Option<&Task>| task.is_some_and(Task::waits_for_node);
         match (waits(old), waits(new)) {
             (false, true) => new.into_iter().for_each(|task| self.begin_to_wait(task, handle)),
             (true, false) => old.into_iter().for_each(|task| self.cease_to_wait(task, handle)),
             _ => {}
+        }
+        let (left, leaves) = (old.and_then(leaving), new.and_then(leaving));
+        if left != leaves {
+            if let Some(key) = left {
+                self.leaving.remove(&key);
+            }
+            if let Some(key) = leaves {
+                self.leaving.insert(key);
+            }
         }
         let (was, is) = (delayed_until(old), delayed_until(new));
         if was != is {
@@ -235,6 +244,14 @@ impl Tables {
 fn failed(task: &Task) -> bool {
     let failed = matches!(task.status.state, TaskState::Failed | TaskState::Rejected);
     failed && task.node.is_some() && matches!(task.slot, Slot::Number(_))
+}
+
+/// Where a task that shall leave its node is listed.
+fn leaving(task: &Task) -> Option<(ServiceId, u32, TaskId)> {
+    match task.slot {
+        Slot::Number(n) if task.leave.is_some() && task.fills_slot() => Some((task.service, n, task.id)),
+        _ => None,
+    }
 }
 
 /// When a task that waits for a moment shall run.

@@ -68,6 +68,8 @@ pub struct Tables {
     pub(crate) node_marks: Slab<NodeMarks>,
     /// The handles of the nodes that exist, by their active tasks and id.
     pub(crate) by_load: OrdMap<(u32, NodeId), u32>,
+    /// The nodes that are down.
+    pub(crate) down: OrdSet<NodeId>,
 
     pub(crate) service_handles: OrdMap<ServiceId, u32>,
     pub(crate) services: Slab<ServiceEntry>,
@@ -84,6 +86,8 @@ pub struct Tables {
     pub(crate) by_node: OrdSet<(u32, TaskId, u32)>,
     pub(crate) waiting: OrdMap<(ServiceId, RevisionId), Waiting>,
     pub(crate) delayed: OrdSet<(Time, TaskId)>,
+    /// Tasks that fill their numbered slot and shall leave their node.
+    pub(crate) leaving: OrdSet<(ServiceId, u32, TaskId)>,
     /// Failed tasks of numbered slots that are still known: revision, node, when that was applied, task.
     pub(crate) failed: OrdSet<(RevisionId, u32, Time, u32)>,
 }
@@ -179,6 +183,7 @@ impl Tables {
             nodes: Slab::new(),
             node_marks: Slab::new(),
             by_load: OrdMap::new(),
+            down: OrdSet::new(),
             service_handles: OrdMap::new(),
             services: Slab::new(),
             decisions: OrdMap::new(),
@@ -189,6 +194,7 @@ impl Tables {
             by_node: OrdSet::new(),
             waiting: OrdMap::new(),
             delayed: OrdSet::new(),
+            leaving: OrdSet::new(),
             failed: OrdSet::new(),
         }
     }
@@ -397,6 +403,18 @@ impl Tables {
             Some(entry) => &entry.used,
             None => ServiceUse::none(),
         }
+    }
+
+    /// How many tasks of a service run, shall run, and are on a node that is not down; those that are on their way to a node
+    /// that is down are taken for lost as well. Costs the nodes that are down.
+    pub fn healthy(&self, service: ServiceId) -> u32 {
+        let lost: u32 = self.down.iter().map(|node| self.node_use(*node).tasks_of(service)).sum();
+        self.service_use(service).running().saturating_sub(lost)
+    }
+
+    /// True for a task that [`healthy`](Self::healthy) counts.
+    pub fn is_healthy(&self, task: &Task) -> bool {
+        task.is_running() && task.node.is_some_and(|node| !self.down.contains(&node))
     }
 
     /// The last decisions about a service, oldest first, at most

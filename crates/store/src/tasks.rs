@@ -143,6 +143,17 @@ impl Tables {
         })
     }
 
+    /// The tasks of a service that fill a slot and shall leave their node, by slot, then by id.
+    pub fn tasks_leaving(&self, service: ServiceId) -> impl Iterator<Item = &Arc<Task>> {
+        let range = (service, 0, FIRST_TASK)..=(service, u32::MAX, LAST_TASK);
+        self.leaving.range(range).filter_map(|(_, _, id)| self.task(*id))
+    }
+
+    /// True while any task of the cluster shall leave its node.
+    pub fn is_anything_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
     /// The tasks that are desired `Ready` until a moment and have not ended, the earliest moment first, then by id.
     pub fn tasks_delayed(&self) -> impl Iterator<Item = (Time, TaskId)> + '_ {
         self.delayed.iter().copied()

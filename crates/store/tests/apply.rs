@@ -347,6 +347,7 @@ fn what_changes_nothing_moves_nothing() {
         node: node_id(1),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::new(),
     });
     let task = vec![task_id(1), task_id(5)];
@@ -669,7 +670,13 @@ fn what_is_refused_leaves_the_indexes_and_decisions_of_services_and_nodes() {
     let labels = Labels::from([("zone".into(), "east".into())]);
     let set = vec![
         Change::UpdateService(model::Service { labels: labels.clone(), ..service(1, "web", 1) }),
-        Change::SetNode { node: node_id(1), role: Role::Worker, availability: Availability::Active, labels },
+        Change::SetNode {
+            node: node_id(1),
+            role: Role::Worker,
+            availability: Availability::Active,
+            drain_until: None,
+            labels,
+        },
         create_task(2, 1, 0, 1),
         assign(2, 1),
         Change::DeleteService(service_id(1)),

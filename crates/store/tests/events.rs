@@ -65,6 +65,7 @@ fn what_changed_is_kept_in_words() {
         node: node_id(1),
         role: model::Role::Worker,
         availability: Availability::Drain,
+        drain_until: None,
         labels,
     };
     let zone = Labels::from([("zone".into(), "x".repeat(1000).into())]);

@@ -37,6 +37,7 @@ pub fn spec(name: &str, replicas: u32) -> ServiceSpec {
         rollback: UpdatePolicy::default(),
         priority: 50,
         steering: Default::default(),
+        disruption: Default::default(),
         task: TaskSpec {
             programs: vec![ProgramSpec::new(DriverKind::Exec, vec!["sleep".into(), "100".into()])],
             ..TaskSpec::default()

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Availability, Cluster, ClusterId, Constraint, Description, Desired, DriverKind, Id, Index, Labels, Meta,
-    Mode, NamespaceId, Node, NodeId, NodeState, NodeStatus, ProgramSpec, ProgramState, ProgramStatus,
-    ReplacePolicy, Revision, RevisionId, Role, Service, ServiceId, Slot, Span, Task, TaskId, TaskSpec,
-    TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState,
+    Amount, Availability, Cluster, ClusterId, Constraint, Description, Desired, Disruption, DriverKind, Id,
+    Index, Labels, Leave, LeaveReason, Meta, Mode, NamespaceId, Node, NodeId, NodeState, NodeStatus,
+    ProgramSpec, ProgramState, ProgramStatus, ReplacePolicy, Revision, RevisionId, Role, Service, ServiceId,
+    Slot, Span, Task, TaskId, TaskSpec, TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState,
 };
 use orchestrator::{Cx, Key, PLAN_OBJECTS, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{Change, ChangeSet, Entry, Tables};
@@ -113,6 +113,7 @@ impl World {
             meta: Meta::default(),
             role: Role::Worker,
             availability: Availability::Active,
+            drain_until: None,
             labels: Labels::new(),
             description: Arc::new(Description { hostname: name.into(), ..Description::default() }),
             status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
@@ -143,6 +144,7 @@ impl World {
             update_status: None,
             priority: 50,
             steering: Default::default(),
+            disruption: Default::default(),
         };
         let changes =
             vec![Change::CreateRevision(new_revision(revision, id, 1, task)), Change::CreateService(service)];
@@ -154,6 +156,20 @@ impl World {
         let mut service = (**self.tables.service(id).expect("the service")).clone();
         change(&mut service);
         self.apply(vec![Change::UpdateService(service)]);
+    }
+
+    /// A budget: so many tasks go on running, so many more than wanted may exist.
+    pub fn budget(&mut self, id: ServiceId, min_healthy: &str, max_surge: u32) {
+        let min_healthy = Amount::parse(min_healthy).expect("an amount");
+        self.change_service(id, |s| s.disruption = Disruption { min_healthy, max_surge });
+    }
+
+    /// Somebody says that the task of a slot is better off on another node.
+    pub fn better_on(&mut self, id: ServiceId, slot: u32, node: &str) {
+        let task = self.filling(id, Slot::Number(slot)).expect("a task in the slot").id;
+        let leave =
+            Leave { why: LeaveReason::Rebalance, to: Some(self.node_named(node).id), since: Time::ZERO };
+        self.apply(vec![Change::LeaveTask { task, leave: Some(leave) }]);
     }
 
     pub fn scale(&mut self, id: ServiceId, n: u32) {
@@ -212,7 +228,8 @@ impl World {
         let mut node = (*self.node_named(name)).clone();
         change(&mut node);
         let (role, availability, labels) = (node.role, node.availability, node.labels);
-        self.apply(vec![Change::SetNode { node: node.id, role, availability, labels }]);
+        let drain_until = node.drain_until;
+        self.apply(vec![Change::SetNode { node: node.id, role, availability, drain_until, labels }]);
     }
 
     pub fn availability(&mut self, name: &str, availability: Availability) {
@@ -277,7 +294,12 @@ impl World {
     /// Reconciles marked keys, with up to `pipeline` plans in flight, until none is left.
     pub fn reconcile_marked(&mut self) {
         for round in 0.. {
-            assert!(round < 20_000, "the reconcilers never come to rest: {:?}", self.marked.first());
+            assert!(
+                round < 20_000,
+                "the reconcilers never come to rest: {:?}: {:?}",
+                self.marked.first(),
+                self.planned.last()
+            );
             let keys: Vec<Key> = self.marked.iter().copied().take(self.pipeline).collect();
             if keys.is_empty() {
                 return;
@@ -349,8 +371,10 @@ impl World {
         // Mostly a counter tells that there is nothing to see.
         for service in self.tables.services().filter(|s| self.tables.service_use(s.id).doubled() > 0) {
             let start_first = |p: &UpdatePolicy| p.order == UpdateOrder::StartFirst;
+            let moved = !service.disruption.is_none()
+                || self.tables.tasks_of_service(service.id).any(|t| t.leave.is_some());
             let doubles =
-                self.allow_doubles || start_first(&service.update) || start_first(&service.rollback);
+                self.allow_doubles || moved || start_first(&service.update) || start_first(&service.rollback);
             let mut filling: BTreeMap<Slot, usize> = BTreeMap::new();
             for task in self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
                 *filling.entry(task.slot).or_default() += 1;

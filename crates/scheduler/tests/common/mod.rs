@@ -40,6 +40,7 @@ pub fn node(n: u32) -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::new(),
         description: Arc::new(Description {
             hostname: format!("n{n}").into(),
@@ -148,6 +149,7 @@ impl World {
             update_status: None,
             priority,
             steering: Default::default(),
+            disruption: Default::default(),
         };
         self.must(vec![Change::CreateRevision(revision(n, 1, spec)), Change::CreateService(service)]);
     }
@@ -262,13 +264,13 @@ impl World {
         let node = self.tables.node(node_id(n)).expect("the node is there");
         let (role, availability) = (node.role, node.availability);
         let labels = labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
-        self.must(vec![Change::SetNode { node: node_id(n), role, availability, labels }]);
+        self.must(vec![Change::SetNode { node: node_id(n), role, availability, drain_until: None, labels }]);
     }
 
     pub fn set_availability(&mut self, n: u32, availability: Availability) {
         let node = self.tables.node(node_id(n)).expect("the node is there");
         let (role, labels) = (node.role, node.labels.clone());
-        self.must(vec![Change::SetNode { node: node_id(n), role, availability, labels }]);
+        self.must(vec![Change::SetNode { node: node_id(n), role, availability, drain_until: None, labels }]);
     }
 
     pub fn describe(&mut self, n: u32, change: impl FnOnce(&mut Description)) {

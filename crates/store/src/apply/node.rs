@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Availability, Description, Labels, Node, NodeId, NodeStatus, Role, TaskId, TaskState};
+use model::{Availability, Description, Labels, Node, NodeId, NodeStatus, Role, TaskId, TaskState, Time};
 
 use super::journal::Before;
 use super::{Tx, clip};
@@ -25,11 +25,13 @@ impl Tx<'_> {
         id: NodeId,
         role: Role,
         availability: Availability,
+        drain_until: Option<Time>,
         labels: &Labels,
     ) -> Result<(), Refused> {
         self.change_node(id, |node| {
             node.role = role;
             node.availability = availability;
+            node.drain_until = drain_until.filter(|_| availability == Availability::Drain);
             if node.labels != *labels {
                 node.labels = labels.clone();
             }

@@ -86,5 +86,12 @@ impl Tx<'_> {
 
 /// A task with another status and other programs. As `clone`, without copying what is replaced.
 fn reported(old: &Task, status: TaskStatus, programs: Box<[ProgramStatus]>) -> Task {
-    Task { status, programs, ports: old.ports.clone(), unplaced: old.unplaced.clone(), ..*old }
+    Task {
+        status,
+        programs,
+        ports: old.ports.clone(),
+        unplaced: old.unplaced.clone(),
+        leave: old.leave.clone(),
+        ..*old
+    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    BoundPort, Desired, NodeId, RevisionId, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time,
-    Unplaced, limits,
+    BoundPort, Desired, Leave, NodeId, RevisionId, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus,
+    Time, Unplaced, limits,
 };
 
 use super::journal::Before;
@@ -43,6 +43,7 @@ impl Tx<'_> {
             node: made.node,
             desired: made.desired,
             start_after: made.start_after,
+            leave: None,
             status: TaskStatus {
                 state: TaskState::Pending,
                 at: self.time,
@@ -130,6 +131,41 @@ impl Tx<'_> {
             self.direct(handle, new);
         }
         Ok(())
+    }
+
+    pub(super) fn leave_task(&mut self, id: TaskId, leave: Option<Leave>) -> Result<(), Refused> {
+        let (handle, old) = self.need_task(id)?;
+        let (was, node) = (old.leave.as_deref().copied(), old.node);
+        if leave.is_some() && (!old.holds_reservation() || !old.desired.is_wanted()) {
+            return Err(wrong(
+                ObjectId::Task(id),
+                "only a task that is wanted and has its node can leave it",
+            ));
+        }
+        if leave.is_some_and(|l| l.to.is_some() && l.to == node) {
+            return Err(wrong(ObjectId::Task(id), "it cannot leave its node for the same node"));
+        }
+        let why = |leave: Leave| (leave.why, leave.to);
+        if was.map(why) != leave.map(why) {
+            let leave = leave.map(|leave| Box::new(Leave { since: self.time, ..leave }));
+            let new = Task { leave, ..old.clone() };
+            self.direct(handle, new);
+        }
+        Ok(())
+    }
+
+    pub(super) fn retire_task(&mut self, id: TaskId) -> Result<(), Refused> {
+        let old = self.need_task(id)?.1;
+        if let Some(service) = self.tables.service(old.service)
+            && self.tables.is_healthy(old)
+        {
+            let (floor, healthy) = (service.floor(), self.tables.healthy(service.id));
+            if healthy <= floor {
+                let problem = format!("{healthy} tasks of its service run, and {floor} have to");
+                return Err(wrong(ObjectId::Task(id), problem));
+            }
+        }
+        self.direct_task(id, Desired::Shutdown)
     }
 
     pub(super) fn end_task(

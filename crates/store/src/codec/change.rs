@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, Cluster, Description, Desired, Id, Job, JobId, Namespace, NamespaceId, Node, NodeId,
+    Availability, Cluster, Description, Desired, Id, Job, JobId, Leave, Namespace, NamespaceId, Node, NodeId,
     NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule, Service, ServiceId, Slot, TaskId, TaskState,
     Time, Unplaced, UpdateState, limits,
 };
 use prost::Message;
 
 use super::CodecError;
+use super::disruption::{LEAVE, LeaveMessage};
 use super::entry::put;
 use super::fields::{
     IdMessage, LabelMap, Number, Texts, Wire, decode, id, labels, need, need_id, read_labels,
@@ -68,7 +69,7 @@ impl Wire for Guard {
     }
 }
 
-/// What operators want of a node. Fields: 1 node, 2 role, 3 availability, 4 labels.
+/// What operators want of a node. Fields: 1 node, 2 role, 3 availability, 4 labels, 9 drain_until.
 #[derive(Clone, PartialEq, Message)]
 struct SetNodeMessage {
     #[prost(message, optional, tag = "1")]
@@ -79,6 +80,8 @@ struct SetNodeMessage {
     availability: u32,
     #[prost(btree_map = "string, string", tag = "4")]
     labels: LabelMap,
+    #[prost(sfixed64, optional, tag = "9")]
+    drain_until: Option<i64>,
 }
 
 const SET_NODE: Shape =
@@ -185,6 +188,17 @@ struct DirectTaskMessage {
 
 const DIRECT_TASK: Shape = Shape { what: "a direction of a task", fields: &[one(1, &PLAIN)] };
 
+/// That a task leaves its node, or stays. Fields: 1 task, 2 leave.
+#[derive(Clone, Copy, PartialEq, Message)]
+struct LeaveTaskMessage {
+    #[prost(message, optional, tag = "1")]
+    task: Option<IdMessage>,
+    #[prost(message, optional, tag = "2")]
+    leave: Option<LeaveMessage>,
+}
+
+const LEAVE_TASK: Shape = Shape { what: "a task's leaving", fields: &[one(1, &PLAIN), one(2, &LEAVE)] };
+
 /// What an agent reports. Fields: 1 task, 2 node, 3 state, 4 at, 5 message, 6 programs.
 #[derive(Clone, PartialEq, Message)]
 struct ReportTaskMessage {
@@ -254,9 +268,11 @@ pub(super) fn write(change: &Change, out: &mut Vec<u8>) {
         Change::PutNamespace(namespace) => put(2, &namespace.to_message(), out),
         Change::DeleteNamespace(NamespaceId(object)) => put_id(3, *object, out),
         Change::CreateNode(node) => put(4, &node.to_message(), out),
-        Change::SetNode { node, role, availability, labels: wanted } => {
+        Change::SetNode { node, role, availability, drain_until, labels: wanted } => {
             let (role, availability) = (role.number(), availability.number());
-            put(5, &SetNodeMessage { node: id(node.0), role, availability, labels: labels(wanted) }, out);
+            let (node, labels) = (id(node.0), labels(wanted));
+            let drain_until = drain_until.map(|time| time.0);
+            put(5, &SetNodeMessage { node, role, availability, labels, drain_until }, out);
         }
         Change::DescribeNode { node, description } => {
             let description = Some(description.to_message());
@@ -307,6 +323,11 @@ fn write_task(change: &Change, out: &mut Vec<u8>) {
         Change::DirectTask { task, desired } => {
             put(17, &DirectTaskMessage { task: id(task.0), desired: desired.number() }, out);
         }
+        Change::LeaveTask { task, leave } => {
+            let leave = leave.as_ref().map(Wire::to_message);
+            put(36, &LeaveTaskMessage { task: id(task.0), leave }, out);
+        }
+        Change::RetireTask { task } => put_id(37, task.0, out),
         Change::ReportTask { task, node, state, at, message, programs } => {
             let message = ReportTaskMessage {
                 task: id(task.0),
@@ -363,7 +384,7 @@ fn shape_of(tag: u32) -> Result<&'static Shape, CodecError> {
     Ok(match tag {
         1 => &Cluster::SHAPE,
         2 => &Namespace::SHAPE,
-        3 | 8 | 10 | 14 | 20 => &PLAIN,
+        3 | 8 | 10 | 14 | 20 | 37 => &PLAIN,
         4 => &Node::SHAPE,
         5 => &SET_NODE,
         6 => &DESCRIBE_NODE,
@@ -380,6 +401,7 @@ fn shape_of(tag: u32) -> Result<&'static Shape, CodecError> {
         22 => &DECIDE,
         30 => &ROLL_BACK,
         31 => &MOVE_UPDATE,
+        36 => &LEAVE_TASK,
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }
@@ -475,6 +497,14 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
                 message: texts.get(m.message),
             }
         }
+        36 => {
+            let m: LeaveTaskMessage = decode(bytes, what)?;
+            Change::LeaveTask {
+                task: TaskId(need_id(m.task, TASK)?),
+                leave: m.leave.map(|leave| Leave::from_message(leave, texts)).transpose()?,
+            }
+        }
+        37 => Change::RetireTask { task: TaskId(object()?) },
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }
@@ -488,6 +518,7 @@ fn read_set_node(m: SetNodeMessage, texts: &mut Texts) -> Result<Change, CodecEr
         node: NodeId(need_id(m.node, NODE)?),
         role: Role::read(m.role)?,
         availability: Availability::read(m.availability)?,
+        drain_until: m.drain_until.map(Time),
         labels: read_labels(m.labels, texts),
     })
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    Availability, Condition, Desired, DriverKind, FailureAction, FilterKind, Id, Labels, Lifecycle, Meta,
-    NodeState, Operator, PortMode, ProgramState, Protocol, Role, Rule, Strategy, TaskState, Time,
-    UpdateOrder, UpdateState,
+    Availability, Condition, Desired, DriverKind, FailureAction, FilterKind, Id, Labels, LeaveReason,
+    Lifecycle, Meta, NodeState, Operator, PortMode, ProgramState, Protocol, Role, Rule, Strategy, TaskState,
+    Time, UpdateOrder, UpdateState,
 };
 use prost::Message;
 
@@ -176,11 +176,12 @@ numbers! {
     FilterKind "filter" {
         Ready = 1, Driver = 2, Resources = 3, Constraint = 4, HostPort = 5, MaxReplicas = 6, Platform = 50,
     }
+    LeaveReason "reason to leave a node" { Drain = 1, Rebalance = 2 }
     Strategy "placement strategy" { Spread = 1, Binpack = 2 }
     Rule "rule" {
         ScaleUp = 1, ScaleDown = 2, Replace = 3, NotReplaced = 4, StartDelayed = 5, GlobalAdd = 6,
         GlobalRemove = 7, NodeLost = 8, Update = 9, Duplicate = 10, Removed = 11, Placed = 12, Unplaced = 13,
-        Orphaned = 14, Rebalance = 15, Rollback = 30, Preempted = 50,
+        Orphaned = 14, Rebalance = 15, Rollback = 30, Preempted = 50, Drain = 55,
     }
 }
 

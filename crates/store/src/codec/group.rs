@@ -9,6 +9,7 @@ use model::{
 use prost::Message;
 
 use super::CodecError;
+use super::disruption::{DisruptionMessage, disruption, read_disruption};
 use super::fields::{
     IdMessage, LabelMap, MetaMessage, Texts, Wire, id, labels, meta, need, need_id, need_meta, read_labels,
 };
@@ -16,7 +17,8 @@ use super::shape::{PLAIN, Shape, one, texts as repeated};
 use super::spec::{TASK_SPEC, TaskSpecMessage, UpdateMessage, UpdateStatusMessage};
 use super::steering::{STEERING, SteeringMessage, read_steering, steering};
 
-/// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history.
+/// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history,
+/// 11 rebalance (none when 0).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ClusterMessage {
     #[prost(message, optional, tag = "1")]
@@ -31,6 +33,8 @@ pub(super) struct ClusterMessage {
     orphan_after: i64,
     #[prost(uint32, tag = "6")]
     history: u32,
+    #[prost(uint32, tag = "11")]
+    rebalance: u32,
 }
 
 pub(super) const CLUSTER: Shape =
@@ -48,6 +52,7 @@ impl Wire for Cluster {
             heartbeat: self.heartbeat.0,
             orphan_after: self.orphan_after.0,
             history: self.history,
+            rebalance: self.rebalance.unwrap_or(0),
         }
     }
 
@@ -59,6 +64,7 @@ impl Wire for Cluster {
             heartbeat: Span(m.heartbeat),
             orphan_after: Span(m.orphan_after),
             history: m.history,
+            rebalance: (m.rebalance > 0).then_some(m.rebalance),
         })
     }
 }
@@ -200,7 +206,7 @@ impl Wire for Mode {
 }
 
 /// A service. Fields: 1 id, 2 meta, 3 namespace, 4 job, 5 name, 6 labels, 7 mode, 8 update, 9 revision, 10 previous,
-/// 11 priority, 30 rollback (the default when it is not there), 31 update_status.
+/// 11 priority, 30 rollback (the default when it is not there), 31 update_status, 50 steering, 55 disruption (the default when it is not there).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ServiceMessage {
     #[prost(message, optional, tag = "1")]
@@ -231,6 +237,8 @@ pub(super) struct ServiceMessage {
     rollback: Option<UpdateMessage>,
     #[prost(message, optional, tag = "31")]
     update_status: Option<UpdateStatusMessage>,
+    #[prost(message, optional, tag = "55")]
+    disruption: Option<DisruptionMessage>,
 }
 
 pub(super) const SERVICE: Shape = Shape {
@@ -248,6 +256,7 @@ pub(super) const SERVICE: Shape = Shape {
         one(50, &STEERING),
         one(30, &PLAIN),
         one(31, &PLAIN),
+        one(55, &PLAIN),
     ],
 };
 
@@ -271,6 +280,7 @@ impl Wire for Service {
             steering: steering(&self.steering),
             rollback: Some(self.rollback.to_message()),
             update_status: self.update_status.as_ref().map(Wire::to_message),
+            disruption: disruption(&self.disruption),
         }
     }
 
@@ -296,6 +306,7 @@ impl Wire for Service {
             },
             priority: priority(m.priority)?,
             steering: read_steering(m.steering, texts)?,
+            disruption: read_disruption(m.disruption)?,
         })
     }
 }

@@ -138,7 +138,8 @@ impl Wire for NodeStatus {
     }
 }
 
-/// A node. Fields: 1 id, 2 meta, 3 role, 4 availability, 5 labels, 6 description, 7 status.
+/// A node. Fields: 1 id, 2 meta, 3 role, 4 availability, 5 labels, 6 description, 7 status,
+/// 12 drain_until.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct NodeMessage {
     #[prost(message, optional, tag = "1")]
@@ -155,6 +156,8 @@ pub(super) struct NodeMessage {
     description: Option<DescriptionMessage>,
     #[prost(message, optional, tag = "7")]
     status: Option<NodeStatusMessage>,
+    #[prost(sfixed64, optional, tag = "12")]
+    drain_until: Option<i64>,
 }
 
 pub(super) const NODE: Shape = Shape {
@@ -181,6 +184,7 @@ impl Wire for Node {
             labels: labels(&self.labels),
             description: Some(self.description.to_message()),
             status: Some(self.status.to_message()),
+            drain_until: self.drain_until.map(|time| time.0),
         }
     }
 
@@ -191,6 +195,7 @@ impl Wire for Node {
             meta: need_meta(m.meta, "the meta of a node")?,
             role: Role::read(m.role)?,
             availability: Availability::read(m.availability)?,
+            drain_until: m.drain_until.map(Time),
             labels: read_labels(m.labels, texts),
             description: Arc::new(Description::from_message(description, texts)?),
             status: NodeStatus::from_message(need(m.status, "the status of a node")?, texts)?,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use model::{
-    Decision, Desired, FilterKind, NodeId, ProgramEvent, ProgramState, ProgramStatus, Refusal, RevisionId,
-    Rule, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
+    Decision, Desired, FilterKind, Leave, NodeId, ProgramEvent, ProgramState, ProgramStatus, Refusal,
+    RevisionId, Rule, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
 };
 use prost::Message;
 
 use super::CodecError;
+use super::disruption::{LEAVE, LeaveMessage};
 use super::fields::{IdMessage, Number, Texts, Wire, id, need, need_id};
 use super::shape::{PLAIN, Shape, many, one};
 use super::spec::{BoundPortMessage, read_all};
@@ -196,7 +197,8 @@ impl Wire for Unplaced {
 }
 
 /// A task. Fields: 1 id, 2 service, 3 slot, 4 revision, 5 node, 6 desired, 7 start_after, 8 state, 9 at, 10 applied_at,
-/// 11 message, 12 programs, 13 ports, 14 unplaced, 15 created, 16 modified, 17 directed, 18 created_at.
+/// 11 message, 12 programs, 13 ports, 14 unplaced, 15 created, 16 modified, 17 directed, 18 created_at,
+/// 23 leave.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TaskMessage {
     #[prost(message, optional, tag = "1")]
@@ -235,6 +237,8 @@ pub(super) struct TaskMessage {
     directed: u64,
     #[prost(sfixed64, tag = "18")]
     created_at: i64,
+    #[prost(message, optional, tag = "23")]
+    leave: Option<LeaveMessage>,
 }
 
 const TASK: Shape = Shape {
@@ -248,6 +252,7 @@ const TASK: Shape = Shape {
         many(12, limits::PROGRAMS, &PROGRAM_STATUS),
         many(13, limits::PORTS, &PLAIN),
         one(14, &UNPLACED),
+        one(23, &LEAVE),
     ],
 };
 
@@ -275,6 +280,7 @@ impl Wire for Task {
             modified: self.modified,
             directed: self.directed,
             created_at: self.created_at.0,
+            leave: self.leave.as_deref().map(Wire::to_message),
         }
     }
 
@@ -303,6 +309,10 @@ impl Wire for Task {
             modified: m.modified,
             directed: m.directed,
             created_at: Time(m.created_at),
+            leave: match m.leave {
+                Some(leave) => Some(Box::new(Leave::from_message(leave, texts)?)),
+                None => None,
+            },
         })
     }
 }

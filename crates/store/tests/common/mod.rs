@@ -63,6 +63,7 @@ pub fn node(n: u32) -> Node {
         meta: Meta::default(),
         role: Role::Worker,
         availability: Availability::Active,
+        drain_until: None,
         labels: Labels::new(),
         description: Arc::new(Description {
             hostname: format!("host-{n}").into(),
@@ -106,6 +107,7 @@ pub fn service(n: u32, name: &str, revision: u32) -> Service {
         update_status: None,
         priority: 50,
         steering: Default::default(),
+        disruption: Default::default(),
     }
 }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Affinity, Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey, Description,
-    Desired, DriverInfo, DriverKind, FailureAction, FilterKind, Id, Job, JobId, Labels, Lifecycle, Limits,
-    LogPolicy, Meta, Mode, Namespace, NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement,
-    Platform, PortMode, PortSpec, Preference, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus,
-    Protocol, Ratio, Refusal, ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule,
-    Service, ServiceId, Slot, Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced,
-    UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus,
+    Affinity, Amount, Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey,
+    Description, Desired, Disruption, DriverInfo, DriverKind, FailureAction, FilterKind, Id, Job, JobId,
+    Labels, Leave, LeaveReason, Lifecycle, Limits, LogPolicy, Meta, Mode, Namespace, NamespaceId, Node,
+    NodeId, NodeState, NodeStatus, Operator, Placement, Platform, PortMode, PortSpec, Preference,
+    ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Protocol, Ratio, Refusal, ReplacePolicy,
+    Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId, Slot, Span, Steering,
+    Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced, UpdateOrder, UpdatePolicy, UpdateState,
+    UpdateStatus,
 };
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId};
 
@@ -206,6 +207,7 @@ impl Random {
             meta: self.meta(),
             role: self.role(),
             availability: self.availability(),
+            drain_until: self.maybe(Self::time),
             labels: self.labels(),
             description: self.description(),
             status: self.node_status(),
@@ -235,6 +237,14 @@ impl Random {
             update_status: self.maybe(Self::update_status),
             priority: self.next() as u8,
             steering: self.steering(),
+            disruption: Disruption {
+                min_healthy: if self.yes() {
+                    Amount::Count(self.small())
+                } else {
+                    Amount::Percent(self.below(101) as u8)
+                },
+                max_surge: self.small(),
+            },
         }
     }
 
@@ -319,6 +329,7 @@ impl Random {
                 heartbeat: self.span(),
                 orphan_after: self.span(),
                 history: self.small(),
+                rebalance: self.maybe(|r| r.small().max(1)),
             }),
             1 => Change::PutNamespace(Namespace {
                 id: NamespaceId(self.id()),
@@ -332,6 +343,7 @@ impl Random {
                 node,
                 role: self.role(),
                 availability: self.availability(),
+                drain_until: self.maybe(Self::time),
                 labels: self.labels(),
             },
             5 => Change::DescribeNode { node, description: self.description() },
@@ -394,6 +406,15 @@ impl Random {
                 state: self.pick(UpdateState::ALL),
                 message: self.text(),
             },
+            23 => Change::LeaveTask {
+                task,
+                leave: self.maybe(|r| Leave {
+                    why: r.pick(LeaveReason::ALL),
+                    to: r.maybe(|r| NodeId(r.id())),
+                    since: r.time(),
+                }),
+            },
+            24 => Change::RetireTask { task },
             _ => Change::Decide {
                 service: ServiceId(self.id()),
                 rule: self.pick(Rule::ALL),
@@ -433,4 +454,4 @@ impl Random {
 }
 
 /// How many kinds of change there are.
-pub const KINDS: u64 = 24;
+pub const KINDS: u64 = 26;
