@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, Forecast, Id, Leave, LeaveReason, Meta, Move, Node, NodeId, NodeState, NodeStatus,
-    Rebalance, Role, Rule, ServiceSpec, Time, Version, limits,
+    Availability, Forecast, Id, Meta, Mode, Move, Node, NodeId, NodeState, NodeStatus, Rebalance, Role,
+    ServiceSpec, Version, limits,
 };
-use store::{Change, ChangeSet, ObjectId, Tables};
+use store::{Change, ChangeSet, Tables};
 
 use crate::propose::Step;
 use crate::stacks::{Deployment, ServiceChange};
@@ -255,7 +255,7 @@ pub async fn rebalance(cluster: &dyn Cluster, threshold: u32) -> Result<Rebalanc
     for _ in 0..crate::propose::ATTEMPTS {
         let plan = cluster.rebalance(threshold).await?;
         let tables = cluster.snapshot();
-        let (set, made) = moves_now(&tables, &plan, limits::REBALANCE_MOVES);
+        let (set, made) = ChangeSet::moving(&tables, &plan, limits::REBALANCE_MOVES);
         if made.is_empty() {
             return Ok(Rebalanced { plan, made, index: tables.index() });
         }
@@ -269,38 +269,4 @@ pub async fn rebalance(cluster: &dyn Cluster, threshold: u32) -> Result<Rebalanc
     }
     let problem = "others keep changing what would be moved; nothing was changed, try again".into();
     Err(RequestError::Conflict { field: None, problem })
-}
-
-/// The moves of a plan as one change set that says of each task where it is better off; each is then made within the budget
-/// of its service. Its guards: the task, its service and both nodes are as they were when it was planned. A service that moves
-/// something already is left alone.
-pub fn moves_now(tables: &Tables, plan: &Rebalance, most: usize) -> (ChangeSet, Vec<Move>) {
-    let mut set = ChangeSet::default();
-    let mut made: Vec<Move> = Vec::new();
-    for m in &plan.moves {
-        if made.len() >= most {
-            break;
-        }
-        let (Some(service), Some(task)) = (tables.service(m.service), tables.task(m.task)) else { continue };
-        let (Some(from), Some(to)) = (tables.node(m.from.node), tables.node(m.to.node)) else { continue };
-        let versions = [service.meta.modified, task.modified, from.meta.modified, to.meta.modified];
-        let busy = tables.tasks_leaving(m.service).next().is_some();
-        if busy || versions.iter().any(|v| *v > plan.index) {
-            continue;
-        }
-        set.guard(ObjectId::Service(service.id), service.meta.modified);
-        set.guard(ObjectId::Task(task.id), task.modified);
-        set.guard(ObjectId::Node(from.id), from.meta.modified);
-        set.guard(ObjectId::Node(to.id), to.meta.modified);
-        let leave = Leave { why: LeaveReason::Rebalance, to: Some(to.id), since: Time::ZERO };
-        set.changes.push(Change::LeaveTask { task: m.task, leave: Some(leave) });
-        set.changes.push(Change::Decide {
-            service: m.service,
-            rule: Rule::Rebalance,
-            task: Some(m.task),
-            text: format!("{} leaves {} for {}: {}", m.name, m.from.hostname, m.to.hostname, m.reason).into(),
-        });
-        made.push(m.clone());
-    }
-    (set, made)
 }

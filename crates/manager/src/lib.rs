@@ -9,6 +9,7 @@
 
 mod assignments;
 mod dispatcher;
+mod evening;
 mod flight;
 mod machine;
 pub mod whatif;

@@ -8,6 +8,7 @@ use orchestrator::{Cx, Key, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{ChangeSet, Event, Object, Refused, Tables};
 
 use crate::dispatcher::{Act, ConnId, Dispatcher, From, PassedOver, Pending};
+use crate::evening::Evening;
 use crate::flight::Flight;
 use crate::work::Work;
 
@@ -96,6 +97,7 @@ struct Leader {
     /// How far the look through everything has come; `None` when it is done.
     sweep: Option<Option<Key>>,
     next_sweep: Time,
+    evening: Evening,
 }
 
 /// The control plane. Does nothing until it leads.
@@ -136,7 +138,8 @@ impl Manager {
         // A look through everything that cannot go on, because too much is in flight, waits for that and for no moment: the next
         // one is not due before it is done.
         let sweep = leader.sweep.is_none().then_some(leader.next_sweep);
-        [leader.work.next_wake(), leader.dispatcher.next_wake(), sweep].into_iter().flatten().min()
+        let evening = leader.evening.next_wake(leader.flight.committed());
+        [leader.work.next_wake(), leader.dispatcher.next_wake(), sweep, evening].into_iter().flatten().min()
     }
 
     /// Takes in what happened and does a bounded amount of work.
@@ -167,6 +170,7 @@ impl Leader {
             held: false,
             sweep: Some(None),
             next_sweep: now + SWEEP_EVERY,
+            evening: Evening::begin(now),
         }
     }
 
@@ -254,6 +258,7 @@ impl Leader {
         self.sweep_on(step.now);
         self.reconcile(step, effects);
         self.place(step.now, effects);
+        self.even_out(step.now, effects);
         self.dispatcher.pull(&Arc::clone(self.flight.committed()));
         for act in self.dispatcher.take_acts() {
             match act {
@@ -308,6 +313,14 @@ impl Leader {
         self.placing = placements.more;
         self.held = placements.held;
         for set in placements.sets {
+            self.propose(set, Origin::Placement, now, effects);
+        }
+    }
+
+    /// Begins a round of rebalancing, when that is asked for and due and the cluster is at rest.
+    fn even_out(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let rests = self.flight.len() == 0 && !self.has_work();
+        if let Some(set) = self.evening.round(self.flight.committed(), now, rests) {
             self.propose(set, Origin::Placement, now, effects);
         }
     }

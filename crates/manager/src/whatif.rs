@@ -13,6 +13,7 @@ use model::{Forecast, Id, NodeForecast, Time};
 use store::{ChangeSet, Refused, Tables};
 
 use copy::Copy;
+pub(crate) use rebalance::search;
 pub use rebalance::{THRESHOLD_MIN, rebalance};
 
 /// Says whether a computation may go on: the edge ends one that takes too long for whoever waits.

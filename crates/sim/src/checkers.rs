@@ -3,7 +3,9 @@
 
 mod acknowledged;
 mod backward;
+mod budget;
 mod converged;
+mod even;
 mod ports;
 mod reaped;
 mod redeploy;
@@ -76,6 +78,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
         Box::<backward::Backward>::default(),
         Box::<slots::Slots>::default(),
+        Box::<budget::Budget>::default(),
         Box::<reservations::Reservations>::default(),
         Box::<ports::Ports>::default(),
         Box::<same_state::SameState>::default(),
@@ -83,6 +86,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<acknowledged::Acknowledged>::default(),
         Box::<converged::Converged>::default(),
         Box::<redeploy::Redeploy>::default(),
+        Box::<even::Even>::default(),
         Box::<sweep::Sweep>::default(),
     ]
 }

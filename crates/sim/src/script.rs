@@ -6,13 +6,13 @@
 //! nodes 5 cpu=4 mem=8g label zone=a,b     machines that join; labels go round
 //! service web replicas=3 cpu=0.5 port=80  or global; see `service` for the settings
 //! update web version=2; scale web 5; remove web
-//! drain node-1; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g
+//! drain node-1 [within 2m]; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g
 //! crash node-1 [for 10s]; boot node-1; kill-agent node-1 [for 2s]; remove-node node-1
 //! crash manager-1 [for 5s]; boot manager-1; depose
 //! cut node-1 manager-2; heal; net delay=1ms..20ms loss=0.1% lost=0.1%; disk node-1 fails; drivers node-1 fail; clock node-1 1h
 //! calm                                    every fault ends; machines that are down stay so
 //! end web.1 3                             its program ends with that code
-//! cluster history=2 heartbeat=5s orphan-after=1m
+//! cluster history=2 heartbeat=5s orphan-after=1m rebalance=2
 //! run 10s; converge 60s                   time passes; until everything is as wanted
 //! show tasks [web]; show nodes; show services; why web
 //! ```
@@ -82,6 +82,7 @@ pub enum Command {
     Scale { name: String, replicas: u32 },
     Remove(String),
     Availability { node: u32, word: &'static str },
+    DrainWithin { node: u32, span: Span },
     Label { node: u32, key: String, value: String },
     Resources { node: u32, size: Size },
     RemoveNode(u32),
@@ -150,6 +151,7 @@ fn command(words: &[&str]) -> Result<Command, String> {
         ["scale", name, n] => Command::Scale { name: (*name).into(), replicas: number(n)? as u32 },
         ["remove", name] => Command::Remove((*name).into()),
         ["drain", n] => Command::Availability { node: node(n)?, word: "drain" },
+        ["drain", n, "within", t] => Command::DrainWithin { node: node(n)?, span: span(t)? },
         ["pause", n] => Command::Availability { node: node(n)?, word: "pause" },
         ["activate", n] => Command::Availability { node: node(n)?, word: "active" },
         ["label", n, pair] => {
@@ -333,6 +335,7 @@ impl fmt::Display for Command {
             }
             Self::Scale { name, replicas } => write!(f, "scale {name} {replicas}"),
             Self::Remove(name) => write!(f, "remove {name}"),
+            Self::DrainWithin { node, span } => write!(f, "drain node-{node} within {span}"),
             Self::Availability { node, word: "active" } => write!(f, "activate node-{node}"),
             Self::Availability { node, word } => write!(f, "{word} node-{node}"),
             Self::Label { node, key, value } => write!(f, "label node-{node} {key}={value}"),

@@ -84,6 +84,14 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
         }),
         "parallelism" => spec.update.parallelism = count()?,
         "update-delay" => spec.update.delay = span()?,
+        "order" => {
+            let known = model::UpdateOrder::from_word(value);
+            spec.update.order = known.ok_or_else(|| format!("{value:?} is no order"))?;
+        }
+        "min-healthy" => {
+            spec.disruption.min_healthy = model::Amount::parse(value).map_err(|e| e.to_string())?;
+        }
+        "max-surge" => spec.disruption.max_surge = count()?,
         "priority" => spec.priority = count()?.try_into().map_err(|_| "too large")?,
         _ => return Err("there is no such setting".into()),
     }

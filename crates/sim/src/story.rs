@@ -111,6 +111,7 @@ impl Teller {
             | Command::Scale { .. }
             | Command::Remove(_)
             | Command::Availability { .. }
+            | Command::DrainWithin { .. }
             | Command::Label { .. } => self.ask(command),
             fault => {
                 if let Err(problem) = self.world.befall(fault) {

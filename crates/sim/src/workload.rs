@@ -84,6 +84,10 @@ impl Author {
             ];
             self.script.push(Command::Cluster(settings));
         }
+        if self.random.once_in(4) {
+            let threshold = (*self.random.pick(&["2", "2", "3", "off"])).to_string();
+            self.script.push(Command::Cluster(vec![("rebalance".into(), threshold)]));
+        }
     }
 
     /// Mostly things happen one after the other; now and then all at once, or long apart.
@@ -170,6 +174,13 @@ impl Author {
         if random.once_in(4) {
             set("update-delay", "3s".into());
         }
+        if !global && random.once_in(3) {
+            set("min-healthy", (*random.pick(&["0", "1", "2", "3", "50%", "100%"])).into());
+            set("max-surge", (*random.pick(&["0", "0", "1", "2"])).into());
+        }
+        if random.once_in(5) {
+            set("order", "start-first".into());
+        }
         if random.once_in(6) {
             set("priority", random.range(1, 100).to_string());
         }
@@ -191,10 +202,13 @@ impl Author {
         if self.services.is_empty() {
             return;
         }
-        let (name, _) = self.random.pick(&self.services).clone();
+        let (name, global) = self.random.pick(&self.services).clone();
         self.version += 1;
         let random = &mut self.random;
         let mut settings = vec![("version".to_string(), (self.version % 4).to_string())];
+        if !global && random.once_in(4) {
+            settings.push(("min-healthy".into(), (*random.pick(&["0", "1", "100%"])).into()));
+        }
         match random.below(6) {
             0 => settings.push(("cpu".into(), (*random.pick(&["0.2", "1.5"])).into())),
             1 => settings.push(("does".into(), (*random.pick(&["run", "exit,1,15s", "run"])).into())),
@@ -225,7 +239,11 @@ impl Author {
     fn node_wish(&mut self) {
         let Some(node) = self.node() else { return };
         let command = match self.random.below(8) {
-            0 | 1 => Command::Availability { node, word: "drain" },
+            0 => Command::Availability { node, word: "drain" },
+            1 => {
+                let seconds = *self.random.pick(&[5, 30, 90, 600]);
+                Command::DrainWithin { node, span: Span::from_secs(seconds) }
+            }
             2 => Command::Availability { node, word: "pause" },
             3 | 4 => Command::Availability { node, word: "active" },
             5 => {

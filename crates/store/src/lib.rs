@@ -23,6 +23,7 @@ mod event_log;
 mod id_map;
 mod index;
 mod index_task;
+mod moving;
 mod slab;
 mod slots;
 mod tables;

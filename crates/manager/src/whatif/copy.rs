@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    Desired, Id, JobId, NodeId, NodeState, RevisionId, Service, ServiceId, Slot, Span, Task, TaskId,
-    TaskState, Time, UpdatePolicy,
+    Amount, Desired, Disruption, Id, JobId, NodeId, NodeState, RevisionId, Service, ServiceId, Slot, Span,
+    Task, TaskId, TaskState, Time, UpdatePolicy,
 };
 use orchestrator::{Cx, Key, keys_of, reconcile};
 use store::{Action, Change, ChangeSet, Entry, Event, FEATURE_LEVEL, Object, Refused, Tables};
@@ -39,6 +39,10 @@ const MANY: u32 = 2_000;
 /// Tasks told to end in one change set.
 const TOLD: usize = 1_000;
 
+/// So many jumps in time in a row after which no agent had anything to do, and the copy is at rest: what still waits for a moment
+/// is tried again and again without success, as the move of a task that no node takes.
+const FRUITLESS: usize = 64;
+
 /// Ids of a copy begin here, at the end of the range: chance meets it once in 2^64 times, and what the copy has is asked.
 const FIRST_ID: u128 = (u64::MAX as u128) << 64;
 
@@ -61,7 +65,7 @@ pub(super) struct Copy {
     told: BTreeSet<TaskId>,
     touched: Touched,
     /// Services whose updates are hastened, with the pace that they have.
-    hastened: BTreeMap<ServiceId, UpdatePolicy>,
+    hastened: BTreeMap<ServiceId, (UpdatePolicy, Disruption)>,
     /// Those of them with [`MANY`] outdated tasks, which the copy tells to end itself.
     large: Vec<ServiceId>,
     keys: usize,
@@ -197,11 +201,13 @@ impl Copy {
     }
 
     fn come_to_rest(&mut self, keep_on: KeepOn<'_>) -> bool {
+        let mut fruitless = 0;
         loop {
             self.work.wake_until(self.now);
             let Some(reconciled) = self.reconcile(keep_on) else { return false };
             let placed = self.place();
             let reported = self.report();
+            fruitless = if reported { 0 } else { fruitless };
             if reconciled || placed || reported {
                 if self.keys > KEYS || self.passes > PASSES || !keep_on() {
                     return false;
@@ -209,6 +215,10 @@ impl Copy {
                 continue;
             }
             let Some(at) = self.work.next_wake() else { return true };
+            fruitless += 1;
+            if fruitless > FRUITLESS {
+                return true;
+            }
             self.now = self.now.max(at);
         }
     }
@@ -284,14 +294,22 @@ impl Copy {
         Some(Change::ReportTask { task: id, node: node.id, state, at: self.now, message: None, programs })
     }
 
-    /// Lets updates that are under way go through their slots in a few rounds and without waiting between them: where they come
-    /// to is the same, and looking at all tasks for each of a hundred thousand slots would take for ever.
+    /// Lets updates that are under way go through their slots in a few rounds and without waiting between them, and tasks that are
+    /// moved within a budget all have a second one at once: where they come to is the same, and looking at all tasks for each of a
+    /// hundred thousand slots would take for ever.
     pub(super) fn hasten(&mut self) {
         let mut hastened = Vec::new();
         for service in self.tables.services() {
             let used = self.tables.service_use(service.id);
             let outdated = used.filled().saturating_sub(used.by_revision(service.revision));
+            let budget = match service.has_budget() {
+                true => Disruption { min_healthy: Amount::Percent(100), max_surge: u32::MAX },
+                false => service.disruption,
+            };
             if outdated == 0 {
+                if budget != service.disruption {
+                    hastened.push((Service::clone(service), service.update, budget));
+                }
                 continue;
             }
             let large = outdated >= MANY && !service.mode.is_global();
@@ -305,27 +323,28 @@ impl Copy {
             }
             let mut pace = service.update;
             (pace.parallelism, pace.delay) = (parallelism, Span::ZERO);
-            if pace != service.update {
-                hastened.push((Service::clone(service), pace));
+            if pace != service.update || budget != service.disruption {
+                hastened.push((Service::clone(service), pace, budget));
             }
         }
-        for (service, pace) in hastened {
-            self.hastened.insert(service.id, service.update);
-            self.set_pace(service, pace);
+        for (service, pace, budget) in hastened {
+            self.hastened.insert(service.id, (service.update, service.disruption));
+            self.set_pace(service, pace, budget);
         }
     }
 
     /// Gives the updates that were hastened their own pace again.
     pub(super) fn slow_down(&mut self) {
-        for (id, pace) in std::mem::take(&mut self.hastened) {
+        for (id, (pace, budget)) in std::mem::take(&mut self.hastened) {
             if let Some(service) = self.tables.service(id) {
-                self.set_pace(Service::clone(service), pace);
+                self.set_pace(Service::clone(service), pace, budget);
             }
         }
     }
 
-    fn set_pace(&mut self, service: Service, update: UpdatePolicy) {
-        let made = self.make(ChangeSet::of(vec![Change::UpdateService(Service { update, ..service })]));
+    fn set_pace(&mut self, service: Service, update: UpdatePolicy, disruption: Disruption) {
+        let service = Service { update, disruption, ..service };
+        let made = self.make(ChangeSet::of(vec![Change::UpdateService(service)]));
         debug_assert_eq!(made, Ok(()), "a service may have any pace");
     }
 }

@@ -33,6 +33,17 @@ const TRIALS_A_NODE: usize = 32;
 /// Costs the tasks of the cluster once, then a trial for each move and each service that cannot be evened out further; a
 /// trial is about what it takes to place one task.
 pub fn rebalance(tables: &Tables, now: Time, threshold: u32, keep_on: KeepOn<'_>) -> Rebalance {
+    search(tables, now, threshold, limits::REBALANCE_MOVES, keep_on)
+}
+
+/// As [`rebalance`], with at most so many moves.
+pub(crate) fn search(
+    tables: &Tables,
+    now: Time,
+    threshold: u32,
+    most: usize,
+    keep_on: KeepOn<'_>,
+) -> Rebalance {
     let mut copy = Copy::of(tables, now);
     copy.hasten();
     let rested = copy.settle(keep_on);
@@ -42,6 +53,7 @@ pub fn rebalance(tables: &Tables, now: Time, threshold: u32, keep_on: KeepOn<'_>
         threshold: threshold.max(THRESHOLD_MIN),
         keep_on,
         moves: Vec::new(),
+        most,
         moved: BTreeSet::new(),
         trials: 0,
         ended: !rested,
@@ -66,6 +78,8 @@ struct Search<'a, 'k> {
     threshold: u32,
     keep_on: &'k mut dyn FnMut() -> bool,
     moves: Vec<Move>,
+    /// How many there may be.
+    most: usize,
     /// Slots that have been moved: none is moved twice.
     moved: BTreeSet<(ServiceId, Slot)>,
     trials: usize,
@@ -77,8 +91,7 @@ struct Search<'a, 'k> {
 
 impl Search<'_, '_> {
     fn may_go_on(&mut self) -> bool {
-        self.ended |=
-            self.moves.len() >= limits::REBALANCE_MOVES || self.trials >= TRIALS || !(self.keep_on)();
+        self.ended |= self.moves.len() >= self.most || self.trials >= TRIALS || !(self.keep_on)();
         !self.ended
     }
 

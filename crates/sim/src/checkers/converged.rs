@@ -109,6 +109,9 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
     let tables = quiet.tables;
     let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, slot).map(|t| &**t).collect();
     let filling: Vec<&Task> = tasks.iter().copied().filter(|t| t.fills_slot()).collect();
+    if let Some(leaving) = filling.iter().find(|t| t.leave.is_some()) {
+        return leaving_problem(quiet, service, leaving);
+    }
     let task = match filling[..] {
         [] => return empty_problem(service, &tasks),
         [task] => task,
@@ -137,6 +140,23 @@ fn empty_problem(service: &Service, tasks: &[&Task]) -> Option<String> {
         Some(last) if over(last) && (last.revision == service.revision || is_paused(service)) => None,
         _ => Some("no task is wanted there".into()),
     }
+}
+
+/// A task that shall leave its node may stay while no other takes it, while as few run as have to, and while an update has the
+/// slot that cannot go on.
+fn leaving_problem(quiet: &Quiet<'_>, service: &Service, task: &Task) -> Option<String> {
+    let tables = quiet.tables;
+    if ends_by_itself(tables, task) || tables.healthy(service.id) <= service.floor() {
+        return None;
+    }
+    let mut next = Task { node: None, revision: service.revision, ..task.clone() };
+    next.status.state = TaskState::Pending;
+    if task.revision != service.revision && update_problem(tables, service, task).is_none() {
+        return None;
+    }
+    let verdicts = scheduler::explain(tables, &next);
+    let takes = verdicts.iter().find(|v| v.refusal.is_none() && Some(v.node) != task.node)?;
+    Some(format!("its task shall leave its node, and {} would take it", takes.hostname))
 }
 
 fn place_problem(tables: &Tables, task: &Task) -> Option<String> {

@@ -1,4 +1,4 @@
-//! At most one task of a slot is wanted to run, outside an update.
+//! At most one task of a slot is wanted to run, outside an update and but for one that leaves its node beside the next.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +31,12 @@ impl Checker for Slots {
                 .tasks_of_slot(service, slot)
                 .filter(|t| t.fills_slot() && t.desired != Desired::Ready)
                 .collect();
+            let wanted: Vec<_> = match wanted.iter().position(|t| t.leave.is_some()) {
+                Some(leaving) => {
+                    wanted.into_iter().enumerate().filter(|(n, _)| *n != leaving).map(|(_, t)| t).collect()
+                }
+                None => wanted,
+            };
             let revisions: BTreeSet<_> = wanted.iter().map(|t| t.revision).collect();
             if wanted.len() > 1 && revisions.len() < wanted.len() {
                 let ids: Vec<_> = wanted.iter().map(|t| t.id.to_string()).collect();

@@ -139,6 +139,12 @@ impl World {
                 let change = control::nodes::NodeChange { availability, ..Default::default() };
                 change_node(tables, now, random, *node, change)
             }
+            Command::DrainWithin { node, span } => {
+                let availability = Some(Availability::Drain);
+                let deadline = Some(*span);
+                let change = control::nodes::NodeChange { availability, deadline, ..Default::default() };
+                change_node(tables, now, random, *node, change)
+            }
             Command::Label { node, key, value } => {
                 let add_labels = Labels::from([(Arc::from(key.as_str()), Arc::from(value.as_str()))]);
                 let change = control::nodes::NodeChange { add_labels, ..Default::default() };
@@ -347,6 +353,11 @@ fn set_cluster(cluster: &mut Cluster, key: &str, value: &str) -> Result<(), Stri
         }
         "heartbeat" => cluster.heartbeat = span()?,
         "orphan-after" => cluster.orphan_after = span()?,
+        "rebalance" if value == "off" => cluster.rebalance = None,
+        "rebalance" => match value.parse() {
+            Ok(threshold @ 2..) => cluster.rebalance = Some(threshold),
+            _ => return Err(format!("{key}: {value:?} is neither off nor a number from 2 on")),
+        },
         _ => return Err(format!("{key}: there is no such setting")),
     }
     Ok(())

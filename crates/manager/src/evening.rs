@@ -1,0 +1,73 @@
+//! Rebalancing without being asked each time: when a round is due.
+//!
+//! A round is one plan of [`crate::whatif`] on the committed state, of which the first moves are begun; each is then made within
+//! the budget of its service. It needs a cluster at rest: nothing in flight, nothing to reconcile or to place, nobody on its
+//! way to another node. There is at most one a minute, and none while nothing has changed since the last that found
+//! nothing to do.
+//!
+//! It settles: each move lessens the sum of squares of tasks over the nodes (see the design note), and nothing else moves tasks
+//! that are at rest.
+
+use model::{Index, Span, Time};
+use store::{ChangeSet, Tables};
+
+use crate::whatif;
+
+/// The least time between two rounds.
+const EVERY: Span = Span::from_secs(60);
+
+/// Moves that one round begins at most.
+const MOVES: usize = 64;
+
+/// How often the computation of one round is looked at, at most: about a second's work, since it keeps everything else waiting.
+const LOOKS: usize = 20_000;
+
+/// When the next round may be.
+#[derive(Debug)]
+pub(crate) struct Evening {
+    next: Time,
+    /// The state at which the last round found nothing to do.
+    even_at: Option<(Index, u32)>,
+    /// True when a round is due and the cluster was not at rest: whatever happens next is the moment to look again.
+    waits: bool,
+}
+
+impl Evening {
+    /// For a manager that begins to lead.
+    pub(crate) fn begin(now: Time) -> Self {
+        Self { next: now + EVERY, even_at: None, waits: false }
+    }
+
+    fn threshold(&self, tables: &Tables) -> Option<u32> {
+        let threshold = tables.cluster()?.rebalance?;
+        (self.even_at != Some((tables.index(), threshold))).then_some(threshold)
+    }
+
+    /// When to look again although nothing happens.
+    pub(crate) fn next_wake(&self, tables: &Tables) -> Option<Time> {
+        self.threshold(tables).filter(|_| !self.waits).map(|_| self.next)
+    }
+
+    /// The moves of a round, if one is due now.
+    pub(crate) fn round(&mut self, tables: &Tables, now: Time, rests: bool) -> Option<ChangeSet> {
+        self.waits = false;
+        let threshold = self.threshold(tables).filter(|_| self.next <= now)?;
+        if !rests || tables.is_anything_leaving() {
+            self.waits = true;
+            return None;
+        }
+        self.next = now + EVERY;
+        let mut looks = LOOKS;
+        let mut keep_on = || {
+            looks = looks.saturating_sub(1);
+            looks > 0
+        };
+        let plan = whatif::search(tables, now, threshold, MOVES, &mut keep_on);
+        let (set, made) = ChangeSet::moving(tables, &plan, MOVES);
+        if made.is_empty() {
+            self.even_at = Some((tables.index(), threshold));
+            return None;
+        }
+        Some(set)
+    }
+}
