@@ -87,7 +87,12 @@ fn floor(moment: &Applied<'_>, task: &Task) -> u32 {
     if !on_purpose || nodes.iter().any(|n| lost(n)) || !services.iter().all(|s| moved(s)) {
         return 0;
     }
-    services.iter().map(|s| s.floor()).min().unwrap_or(0)
+    // Worked out here: what is asked of the service may be what is broken.
+    let floor = |s: &&std::sync::Arc<Service>| match s.mode {
+        Mode::Replicated { replicas } => s.disruption.min_healthy.of(replicas),
+        _ => 0,
+    };
+    services.iter().map(floor).min().unwrap_or(0)
 }
 
 /// A second task in a slot whose first one leaves: in no more slots than may have two.
