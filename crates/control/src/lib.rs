@@ -8,6 +8,7 @@
 
 mod canonical;
 mod cluster;
+mod draining;
 mod error;
 mod find;
 pub mod nodes;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{Availability, Labels, Node, NodeId, Span, Time, Version, check_labels, limits};
 use store::{Change, ChangeSet, ObjectId, Tables};
 
+pub use crate::draining::{Draining, LeavingService, draining};
 use crate::propose::{Step, settle};
 use crate::services::{Written, check_version};
 use crate::{Cluster, Kind, RequestError, find};

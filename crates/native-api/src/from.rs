@@ -39,6 +39,14 @@ pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, 
         rollback: policy("rollback", &spec.rollback)?,
         priority: spec.priority,
         steering: steering(spec.placement, spec.preempt)?,
+        disruption: model::Disruption {
+            min_healthy: spec
+                .disruption
+                .min_healthy
+                .amount()
+                .map_err(|e| Invalid::new("disruption.min_healthy", e.to_string()))?,
+            max_surge: spec.disruption.max_surge,
+        },
         task,
     })
 }
@@ -236,8 +244,9 @@ fn cpus(field: &str, cpus: &Cpus) -> Result<i64, Invalid> {
 }
 
 /// What shall change on a node.
-pub(crate) fn node_change(update: NodeUpdate) -> NodeChange {
-    NodeChange {
+pub(crate) fn node_change(update: NodeUpdate) -> Result<NodeChange, Invalid> {
+    Ok(NodeChange {
+        deadline: update.deadline.as_ref().map(|d| span("deadline", d)).transpose()?,
         availability: update.availability.map(|a| match a {
             Availability::Active => model::Availability::Active,
             Availability::Pause => model::Availability::Pause,
@@ -246,5 +255,5 @@ pub(crate) fn node_change(update: NodeUpdate) -> NodeChange {
         labels: update.labels.map(labels),
         add_labels: labels(update.add_labels),
         remove_labels: update.remove_labels.into_iter().map(Arc::from).collect(),
-    }
+    })
 }

@@ -17,16 +17,16 @@ mod why;
 
 pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
 pub use event::{Event, LogItem};
-pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
+pub use node::{Draining, DriverInfo, LeavingService, Node, NodeUpdate, Platform, ResourceAmounts};
 pub use plan::{
     AddNodes, Evenness, FieldChange, Load, Move, NodePlan, Plan, PlanAction, Rebalance, RebalanceRequest,
     Rebalanced, ServicePlan, Simulation, StackPlan, TaskCounts, TaskPlan, UnplaceablePlan,
 };
-pub use quantity::{Cpus, Duration, Quantity, Size};
+pub use quantity::{Amount, Cpus, Duration, Quantity, Size};
 pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState, UpdateStatus};
 pub use spec::{
-    Affinity, Availability, Condition, Driver, FailureAction, Limits, LogPolicy, Mode, Placement, Port,
-    PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
+    Affinity, Availability, Condition, Disruption, Driver, FailureAction, Limits, LogPolicy, Mode, Placement,
+    Port, PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
     ServiceSpec, Strategy, Target, UpdateOrder, UpdatePolicy,
 };
 pub use stack::{Change, ServiceChange, Stack, StackDeploy, StackDeployed, StackService};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use model::{
-    Affinity, Condition, Constraint, FailureAction, Limits, Mode, Placement, Preference, Ratio,
-    ReplacePolicy, Resources, Span, Steering, Strategy, Target, UpdateOrder, UpdatePolicy, parse_bytes,
-    parse_cpus,
+    Affinity, Amount, Condition, Constraint, Disruption, FailureAction, Limits, Mode, Placement, Preference,
+    Ratio, ReplacePolicy, Resources, Span, Steering, Strategy, Target, UpdateOrder, UpdatePolicy,
+    parse_bytes, parse_cpus,
 };
 
 use crate::keys;
@@ -21,6 +21,7 @@ pub(crate) struct Deploy {
     pub reserve: Resources,
     pub placement: Placement,
     pub steering: Steering,
+    pub disruption: Disruption,
     pub update: UpdatePolicy,
     pub rollback: UpdatePolicy,
 }
@@ -34,7 +35,7 @@ impl Default for Deploy {
             reserve: Resources::default(),
             placement: Placement::default(),
             steering: Steering::default(),
-            disruption: Default::default(),
+            disruption: Disruption::default(),
             update: UpdatePolicy::default(),
             rollback: UpdatePolicy::default(),
         }
@@ -57,6 +58,15 @@ pub(crate) fn read(fields: &Fields<'_>, findings: &mut Findings) -> Deploy {
     }
     if let Some(field) = fields.get("placement") {
         (deploy.placement, deploy.steering) = placement(field, findings).unwrap_or_default();
+    }
+    if let Some(field) = fields.get("x-disruption") {
+        deploy.disruption = disruption(field, findings).unwrap_or_default();
+        if !matches!(deploy.mode, Mode::Replicated { .. }) {
+            field.refuse(
+                findings,
+                "tasks of a global service are not moved; only replicated services have a budget",
+            );
+        }
     }
     if let Some(field) = fields.get("update_config") {
         deploy.update = update_config(field, FailureAction::ALL, findings).unwrap_or_default();
@@ -191,6 +201,18 @@ fn steering(fields: &Fields<'_>, findings: &mut Findings) -> Steering {
     });
     steering.strategy = strategy.unwrap_or_default();
     steering
+}
+
+/// How far moves on purpose may disturb it: only Quelea knows.
+fn disruption(field: &Field<'_>, findings: &mut Findings) -> Option<Disruption> {
+    let fields = field.fields(findings, &keys::DISRUPTION)?;
+    Some(Disruption {
+        min_healthy: fields
+            .get("min_healthy")
+            .and_then(|f| f.parsed(findings, Amount::parse))
+            .unwrap_or_default(),
+        max_surge: fields.get("max_surge").and_then(|f| f.whole(findings)).unwrap_or(0),
+    })
 }
 
 fn preference(item: &Field<'_>, findings: &mut Findings) -> Option<Preference> {

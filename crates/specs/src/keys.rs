@@ -147,6 +147,7 @@ pub(crate) const DEPLOY: Known = Known {
         "placement",
         "update_config",
         "rollback_config",
+        "x-disruption",
     ],
     refused: &[("endpoint_mode", HOST_NETWORK), ("autoscale", REMOVE)],
 };
@@ -187,6 +188,9 @@ pub(crate) const GENERIC_RESOURCE: Known = Known {
 
 /// In `discrete_resource_spec`.
 pub(crate) const DISCRETE: Known = Known { read: &["kind", "value"], refused: &[] };
+
+/// In `x-disruption`.
+pub(crate) const DISRUPTION: Known = Known { read: &["min_healthy", "max_surge"], refused: &[] };
 
 /// In `placement`.
 pub(crate) const PLACEMENT: Known = Known {

@@ -154,6 +154,7 @@ deploy:
     x-affinities:
       - {constraint: node.labels.disk==ssd, weight: -50}
     x-strategy: binpack
+  x-disruption: {min_healthy: 50%, max_surge: 2}
 ",
     );
     let keys: Vec<_> = spec.steering.preferences.iter().map(|p| p.over.to_string()).collect();
@@ -161,6 +162,8 @@ deploy:
     assert_eq!(spec.steering.preferences[1].targets[0].percent, 70);
     assert_eq!(spec.steering.affinities[0].weight, -50);
     assert_eq!(spec.steering.strategy, model::Strategy::Binpack);
+    let min_healthy = model::Amount::Percent(50);
+    assert_eq!(spec.disruption, model::Disruption { min_healthy, max_surge: 2 });
     assert_eq!(&*spec.task.placement.platforms[0].arch, "aarch64");
 }
 
@@ -431,6 +434,13 @@ fn keys_that_cannot_be() {
             "2:70 deploy.placement.x-affinities[0].weight:",
             "-100 to 100",
         ),
+        (
+            "command: a\ndeploy: {x-disruption: {min_healthy: 101%}}",
+            "2:38 deploy.x-disruption.min_healthy:",
+            "2 or 50%",
+        ),
+        ("command: a\ndeploy: {x-disruption: {surge: 1}}", "2:25 deploy.x-disruption.surge:", "max_surge"),
+        ("command: a\ndeploy: {mode: global, x-disruption: {max_surge: 1}}", "2:38", "only replicated"),
         ("command: a\nplatform: linux", "2:11 platform:", "os/arch"),
     ] {
         check_refused(body, starts, part);

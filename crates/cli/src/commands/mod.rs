@@ -3,6 +3,7 @@
 mod completion;
 mod daemon;
 mod dev;
+mod drain;
 mod events;
 mod logs;
 mod node;

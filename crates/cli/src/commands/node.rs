@@ -25,6 +25,8 @@ pub enum Command {
     Inspect(Inspect),
     /// Change whether a node takes tasks, and its labels.
     Update(Update),
+    /// Take a node out: it gives up its tasks and gets no new ones.
+    Drain(super::drain::Drain),
 }
 
 #[derive(Debug, Args)]
@@ -86,6 +88,15 @@ fn availability_word(availability: Availability) -> &'static str {
     }
 }
 
+/// `Active`; of a node that is drained also how many tasks are left.
+fn availability_shown(node: &Node) -> String {
+    let word = availability_word(node.availability);
+    match node.draining.as_ref().map_or(0, |d| d.left) {
+        0 => word.into(),
+        left => format!("Draining ({left} left)"),
+    }
+}
+
 impl Command {
     /// Does it.
     pub async fn run(self, cx: &mut Cx) -> Result<(), Failure> {
@@ -94,12 +105,13 @@ impl Command {
             Self::Ps(ps) => ps.run(cx).await,
             Self::Inspect(inspect) => inspect.run(cx).await,
             Self::Update(update) => update.run(cx).await,
+            Self::Drain(drain) => drain.run(cx).await,
         }
     }
 }
 
 /// The id that `self` stands for, or the text itself.
-async fn resolve(cx: &Cx, node: &str) -> Result<String, Failure> {
+pub(super) async fn resolve(cx: &Cx, node: &str) -> Result<String, Failure> {
     match node {
         "self" => Ok(cx.client.get::<Info>(Route::new(&["info"])).await?.value.node),
         other => Ok(other.to_owned()),
@@ -135,7 +147,7 @@ fn table(nodes: &[Node], own: &str, whole: bool) -> Table {
             format!("{}{mark}", short(&node.id, whole)).into(),
             node.hostname.as_str().into(),
             Cell::new(capital(&node.state), state_tone),
-            Cell::new(availability_word(node.availability), if takes { Tone::Plain } else { Tone::Waiting }),
+            Cell::new(availability_shown(node), if takes { Tone::Plain } else { Tone::Waiting }),
             capital(&node.role).into(),
             node.tasks.to_string().into(),
             format!("{}/{}", node.reserved.cpus, node.resources.cpus).into(),
@@ -189,7 +201,19 @@ fn inspect(screen: &mut Screen, node: &Node) -> Result<(), Failure> {
         "Status",
         format!("{}{}{}", capital(&node.state), why.unwrap_or_default(), since.unwrap_or_default()),
     );
-    fields.add("Availability", availability_word(node.availability));
+    fields.add("Availability", availability_shown(node));
+    if let Some(draining) = &node.draining {
+        fields.add_some(
+            "Deadline",
+            draining
+                .until
+                .as_deref()
+                .map(|at| time::until(at, now).map_or("has passed".into(), |t| format!("in {t}")))
+                .as_ref(),
+        );
+        let one = |s: &native_api::types::LeavingService| format!("{} ({}) {}", s.name, s.left, s.waits_for);
+        fields.add_all("Leaving", draining.services.iter().map(one));
+    }
     fields.add("Role", capital(&node.role));
     fields.add_some("Address", node.address.as_ref());
     fields.add("Platform", format!("{}/{}", node.platform.os, node.platform.arch));
@@ -263,13 +287,17 @@ mod tests {
             node(
                 json!({"id": "n2", "hostname": "beta", "role": "worker", "state": "down", "availability": "drain", "labels": {}}),
             ),
+            node(
+                json!({"id": "n3", "hostname": "gamma", "availability": "drain", "draining": {"left": 2, "services": []}}),
+            ),
         ];
         assert_eq!(
             table(&nodes, "0123456789abcdefghijklmno", false).render(None, false),
             "\
-ID              HOSTNAME  STATUS  AVAILABILITY  ROLE     TASKS  CPUS   MEMORY        LABELS
-0123456789ab *  alpha     Ready   Active        Manager  3      0.5/2  64 MiB/2 GiB  ssd,zone=east
-n2              beta      Down    Drain         Worker   3      0.5/2  64 MiB/2 GiB
+ID              HOSTNAME  STATUS  AVAILABILITY       ROLE     TASKS  CPUS   MEMORY        LABELS
+0123456789ab *  alpha     Ready   Active             Manager  3      0.5/2  64 MiB/2 GiB  ssd,zone=east
+n2              beta      Down    Drain              Worker   3      0.5/2  64 MiB/2 GiB
+n3              gamma     Ready   Draining (2 left)  Manager  3      0.5/2  64 MiB/2 GiB  ssd,zone=east
 "
         );
     }

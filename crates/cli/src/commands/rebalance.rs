@@ -17,9 +17,9 @@ use crate::table::Table;
 
 /// Even out the cluster: few moves, each from a node that has more tasks to one that takes it and has fewer.
 ///
-/// First the tasks of each service are spread, then the tasks in all. --plan shows the moves, --apply makes them: of each
-/// service at most as many at a time as an update changes at once; a task ends, and the next one of its slot starts on the other
-/// node.
+/// First the tasks of each service are spread, then the tasks in all. --plan shows the moves, --apply makes them: the next
+/// task of a slot runs on the other node before the old one ends; of each service one at a time, or as many as its --max-surge
+/// allows.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["plan", "apply"])))]
 #[command(
@@ -38,7 +38,7 @@ pub struct Rebalance {
     /// As JSON.
     #[arg(long, conflicts_with = "apply")]
     json: bool,
-    /// Begin the first moves and do not wait for them.
+    /// Begin the moves and do not wait for them.
     #[arg(short, long, conflicts_with = "plan")]
     detach: bool,
     /// Show no progress.

@@ -426,12 +426,22 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     fields.add("Replaced", when);
     fields.add("Update", update_policy::in_words(&spec.update));
     fields.add("Rollback", update_policy::in_words(&spec.rollback));
+    fields.add_some("Moved", budget(&spec.disruption).as_ref());
     let signal = spec.stop_signal.as_deref().unwrap_or("TERM");
     fields.add("Stop", format!("{signal}, killed after {}", spec.stop_grace_period));
     fields.show(screen)
 }
 
 /// How far an update has come, since when, and why.
+/// How far the service may be disturbed while its tasks are moved; nothing when all go at once.
+fn budget(budget: &native_api::types::Disruption) -> Option<String> {
+    let min = budget.min_healthy.to_string();
+    if ["0", "0%"].contains(&&*min) && budget.max_surge == 0 {
+        return None;
+    }
+    Some(format!("at least {min} run, at most {} more than wanted", budget.max_surge))
+}
+
 fn update_line(update: &UpdateStatus, now: Timestamp) -> String {
     let since = update.completed_at.as_ref().unwrap_or(&update.started_at);
     format!("{} ({}): {}", update.state.as_str(), time::ago(since, now), update.message)

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use model::Span;
 use native_api::types::{
-    Affinity, Condition, Cpus, Driver, Duration, Mode, Port, PortMode, Preference, Protocol, ServiceSpec,
-    Size, Strategy,
+    Affinity, Amount, Condition, Cpus, Driver, Duration, Mode, Port, PortMode, Preference, Protocol,
+    ServiceSpec, Size, Strategy,
 };
 
 use super::options;
@@ -108,6 +108,13 @@ pub struct CommonFlags {
     /// How output is kept: max-size=10m or max-file=3.
     #[arg(long, value_name = "NAME=VALUE", value_parser = log_opt)]
     log_opt: Vec<LogOpt>,
+    /// So many tasks, or such a percentage of the replicas, go on running while tasks are moved off a drained node. 0, the
+    /// default: all go at once.
+    #[arg(long, value_name = "N|P%", value_parser = amount)]
+    min_healthy: Option<model::Amount>,
+    /// So many tasks more than wanted may exist while tasks are moved; with any, the next one runs before the old one ends.
+    #[arg(long, value_name = "N")]
+    max_surge: Option<u32>,
     /// 1 to 100; higher is placed first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     priority: Option<u8>,
@@ -254,6 +261,8 @@ impl CommonFlags {
         set(&mut spec.placement.max_replicas_per_node, self.replicas_max_per_node);
         set(&mut spec.stop_grace_period, self.stop_grace_period.map(Duration::of));
         self.policies.apply(spec);
+        set(&mut spec.disruption.min_healthy, self.min_healthy.map(Amount::of));
+        set(&mut spec.disruption.max_surge, self.max_surge);
         set(&mut spec.priority, self.priority);
         set(&mut spec.preempt, self.preempt);
         set(&mut spec.placement.strategy, self.strategy);
@@ -336,6 +345,10 @@ pub fn placement_pref(text: &str) -> Result<String, String> {
 /// An even spread over a key.
 pub fn preference(spread: String) -> Preference {
     Preference { spread, targets: Vec::new() }
+}
+
+fn amount(text: &str) -> Result<model::Amount, String> {
+    model::Amount::parse(text).map_err(|e| e.to_string())
 }
 
 fn strategy(text: &str) -> Result<Strategy, String> {
@@ -520,6 +533,14 @@ mod tests {
                 }}),
             ),
             (
+                "--driver exec --name s --min-healthy 2 --max-surge 1 -- a",
+                json!({"name": "s", "command": ["a"], "disruption": {"min_healthy": 2, "max_surge": 1}}),
+            ),
+            (
+                "--driver exec --name s --min-healthy 50% -- a",
+                json!({"name": "s", "command": ["a"], "disruption": {"min_healthy": "50%", "max_surge": 0}}),
+            ),
+            (
                 "--driver exec --name s --stop-signal INT --stop-grace-period 3s -u nobody -w /tmp --priority 70 -- a",
                 json!({"name": "s", "command": ["a"], "stop_signal": "INT", "stop_grace_period": "3s", "user": "nobody", "working_dir": "/tmp", "priority": 70}),
             ),
@@ -580,6 +601,7 @@ mod tests {
             ("--driver exec --generic-resource gpu=0 -- a", "not a count"),
             ("--driver exec --log-opt tag=x -- a", "known are max-size"),
             ("--driver exec --priority 0 -- a", "1..=100"),
+            ("--driver exec --min-healthy 101% -- a", "2 or 50%"),
             ("--driver exec --placement-pref pack=node.id -- a", "write spread=KEY"),
             ("--driver exec --placement-pref spread=rack -- a", "known are node.id"),
             ("--driver exec --affinity node.id==x:0 -- a", "-100 to 100"),

@@ -34,6 +34,6 @@ fn changed(tables: &Tables, node: &Node) -> Index {
 pub(crate) async fn update(mut call: Call) -> Answer {
     let update = call.json::<NodeUpdate>(limits::SPEC_BYTES).await?;
     let version = update.version;
-    let done = nodes::update(call.cluster(), call.reference(), version, from::node_change(update)).await?;
+    let done = nodes::update(call.cluster(), call.reference(), version, from::node_change(update)?).await?;
     written(StatusCode::OK, &done)
 }

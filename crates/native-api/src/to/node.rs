@@ -3,7 +3,9 @@
 use store::Tables;
 
 use super::{map, text_or_none, time, when};
-use crate::types::{Availability, Cpus, DriverInfo, Node, Platform, ResourceAmounts, Size};
+use crate::types::{
+    Availability, Cpus, Draining, DriverInfo, LeavingService, Node, Platform, ResourceAmounts, Size,
+};
 
 /// A node, and what its tasks hold of it.
 pub(crate) fn node(tables: &Tables, node: &model::Node) -> Node {
@@ -30,7 +32,21 @@ pub(crate) fn node(tables: &Tables, node: &model::Node) -> Node {
         reserved: amounts(used.reserved()),
         tasks: used.active().into(),
         drivers: said.drivers.iter().map(driver).collect(),
+        draining: control::nodes::draining(tables, node).map(|d| Draining {
+            left: d.left.into(),
+            until: node.drain_until.map(time),
+            services: d.services.into_iter().map(leaving).collect(),
+        }),
         created_at: time(node.meta.created_at),
+    }
+}
+
+fn leaving(service: control::nodes::LeavingService) -> LeavingService {
+    LeavingService {
+        service: service.service.to_string(),
+        name: service.name.to_string(),
+        left: service.left.into(),
+        waits_for: service.waits_for,
     }
 }
 

@@ -8,10 +8,10 @@ use store::{Table, Tables};
 
 use super::{map, time};
 use crate::types::{
-    Affinity, Condition, Cpus, Driver, Duration, Limits, LogPolicy, Mode, Placement, Platform, Port,
-    PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
-    RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy, UpdateState,
-    UpdateStatus,
+    Affinity, Amount, Condition, Cpus, Disruption, Driver, Duration, Limits, LogPolicy, Mode, Placement,
+    Platform, Port, PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace,
+    RestartPolicy, RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy,
+    UpdateState, UpdateStatus,
 };
 
 /// A service and how it is.
@@ -99,6 +99,10 @@ pub(super) fn spec(spec: model::ServiceSpec) -> ServiceSpec {
         preempt: spec.steering.preempt,
         update: UpdatePolicy::of(&spec.update),
         rollback: UpdatePolicy::of(&spec.rollback),
+        disruption: Disruption {
+            min_healthy: Amount::of(spec.disruption.min_healthy),
+            max_surge: spec.disruption.max_surge,
+        },
         restart_policy: RestartPolicy {
             condition: match task.replace.condition {
                 model::Condition::None => Condition::None,
@@ -232,7 +236,8 @@ mod tests {
         "name": "web", "labels": {"a": "b"}, "mode": "replicated", "replicas": 7, "priority": 70, "preempt": true,
         "update": {"parallelism": 2, "delay": "1m", "monitor": "7s", "max_failure_ratio": 0.3,
                    "order": "start-first", "failure_action": "rollback"},
-        "rollback": {"parallelism": 0, "failure_action": "continue"}, "driver": "mock", "command": ["a", "b"],
+        "rollback": {"parallelism": 0, "failure_action": "continue"},
+        "disruption": {"min_healthy": "60%", "max_surge": 2}, "driver": "mock", "command": ["a", "b"],
         "env": {"K": "V"}, "working_dir": "/tmp", "user": "nobody:nogroup",
         "resources": {"limits": {"cpus": "0.5", "memory": "64m", "pids": 9},
                       "reservations": {"cpus": 0.25, "memory": 33554432, "generic_resources": {"gpu": 2}}},

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Availability, Cpus, Size};
+use super::{Availability, Cpus, Duration, Size};
 
 /// A machine that has joined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,8 +49,36 @@ pub struct Node {
     pub tasks: u64,
     /// What can run programs there.
     pub drivers: Vec<DriverInfo>,
+    /// While it is drained: what is still there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draining: Option<Draining>,
     /// When it joined.
     pub created_at: String,
+}
+
+/// What is still on a drained node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Draining {
+    /// How many tasks hold a place there, those that are ending included.
+    pub left: u64,
+    /// When whatever is left goes at once; absent when there is no deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// The services that have tasks there, by name.
+    pub services: Vec<LeavingService>,
+}
+
+/// The tasks of one service on a drained node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeavingService {
+    /// The id of the service.
+    pub service: String,
+    /// Its name; its id when it was removed.
+    pub name: String,
+    /// How many tasks hold a place on the node.
+    pub left: u64,
+    /// What the next of them waits for.
+    pub waits_for: String,
 }
 
 /// Operating system and architecture, in Go's words.
@@ -86,12 +114,16 @@ pub struct DriverInfo {
 }
 
 /// What shall change on a node; what is not given stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NodeUpdate {
     /// Whether it takes tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability: Option<Availability>,
+    /// With `drain`: after so long whatever is left goes at once, whatever the budgets of its services say. Without it there is no
+    /// deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
     /// All its labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,

@@ -102,8 +102,28 @@ quantities! {
     Size, "A size: whole bytes, or a text such as 512k, 64MiB or 2g. Answers give bytes.", ["integer", "string"];
     /// A length of time.
     Duration, "A duration as Go writes it, such as 300ms, 5s or 1m30s, or a number of nanoseconds. Answers give the text.", ["string", "integer"];
+    /// A number of tasks, or a share of them.
+    Amount, "A number of tasks, or a percentage of the replicas, rounded up: 2 or 50%. Answers give the number or the text.", ["integer", "string"];
     /// A number of processors.
     Cpus, "A number of processors, such as 0.5 or 2, as number or text. Answers give the number.", ["number", "string"];
+}
+
+impl Amount {
+    /// This amount.
+    pub fn of(amount: model::Amount) -> Self {
+        Self(match amount {
+            model::Amount::Count(n) => Quantity::Integer(n.into()),
+            model::Amount::Percent(_) => Quantity::Text(amount.to_string()),
+        })
+    }
+
+    /// What it means.
+    ///
+    /// # Errors
+    /// What was written, when it is neither.
+    pub fn amount(&self) -> Result<model::Amount, UnitError> {
+        model::Amount::parse(&self.0.to_string())
+    }
 }
 
 impl Size {

@@ -6,7 +6,7 @@ use model::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cpus, Duration, Platform, Size};
+use super::{Amount, Cpus, Duration, Platform, Size};
 
 /// A whole service. The fields from `driver` to `log` describe its one program, `main`; a task of several programs lists
 /// them in `programs` instead.
@@ -30,6 +30,8 @@ pub struct ServiceSpec {
     pub update: UpdatePolicy,
     /// How the revision before takes its place again.
     pub rollback: UpdatePolicy,
+    /// How far it may be disturbed while its tasks are moved on purpose. Only for `replicated`. Changing it replaces nothing.
+    pub disruption: Disruption,
     /// What runs the program.
     pub driver: Driver,
     /// The command and its arguments.
@@ -78,6 +80,7 @@ impl Default for ServiceSpec {
             preempt: false,
             update: UpdatePolicy::default(),
             rollback: UpdatePolicy::default(),
+            disruption: Disruption::default(),
             driver: program.driver,
             command: program.command,
             env: program.env,
@@ -94,6 +97,23 @@ impl Default for ServiceSpec {
             ports: Vec::new(),
             force: 0,
         }
+    }
+}
+
+/// How far a service may be disturbed while its tasks are moved off a drained node, or evened out. By default a drained node gives
+/// up everything at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Disruption {
+    /// So many tasks go on running.
+    pub min_healthy: Amount,
+    /// So many tasks more than wanted may exist at once; with any, the next task of a slot runs before the old one ends.
+    pub max_surge: u32,
+}
+
+impl Default for Disruption {
+    fn default() -> Self {
+        Self { min_healthy: Amount::of(model::Amount::default()), max_surge: 0 }
     }
 }
 
