@@ -345,22 +345,19 @@ fn full_forecast(tables: &store::Tables) -> model::Forecast {
 async fn plans(api: &mut Checked<'_>) {
     let world = api.world;
     let cluster = &world.cluster;
-    // All at once, so that slots which don't run keep none from being moved.
-    let mut all_at_once = world.get("/v1/services/web").await.json()["spec"].clone();
-    all_at_once["update"]["parallelism"] = 0.into();
-    let body = json!({ "spec": all_at_once });
-    api.send("PUT", "/v1/services/{service}", "/v1/services/web", Some(body)).await;
+    let there = cluster.add_node("there");
     let tables = cluster.snapshot();
     let forecast = full_forecast(&tables);
     let moved = &forecast.tasks[0];
-    let (from, to) = (moved.from.clone().unwrap(), moved.to.clone().unwrap());
+    let from = moved.from.clone().unwrap();
+    let to = model::Place { node: there, hostname: "there".into() };
     cluster.set_rebalance(model::Rebalance {
         complete: true,
         moves: vec![model::Move {
             service: moved.service,
             name: "web.1".into(),
             slot: moved.slot,
-            task: moved.task.unwrap(),
+            task: moved_task(api),
             from,
             to,
             reason: "2 tasks here, 0 there".into(),
@@ -410,12 +407,13 @@ async fn plans(api: &mut Checked<'_>) {
     assert_eq!(api.send("DELETE", stack, "/v1/plan/stacks/other", None).await.status, 200);
     let done = api.send("POST", "/v1/rebalance", "/v1/rebalance", Some(json!({}))).await;
     assert_eq!((done.status, done.json()["made"][0]["name"].as_str()), (200, Some("web.1")));
-    assert_eq!(cluster.snapshot().task(moved_task(api)).unwrap().desired, model::Desired::Shutdown);
+    assert!(cluster.snapshot().task(moved_task(api)).unwrap().leave.is_some());
 }
 
 /// The task that the rebalancing moves.
 fn moved_task(api: &Checked<'_>) -> model::TaskId {
-    api.world.cluster.snapshot().tasks().next().unwrap().id
+    let tables = api.world.cluster.snapshot();
+    tables.tasks().find(|t| t.holds_reservation() && t.desired.is_wanted()).unwrap().id
 }
 
 #[tokio::test]
