@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod assignments;
+mod clock;
 mod dispatcher;
 mod evening;
 mod flight;
@@ -15,5 +16,6 @@ mod machine;
 pub mod whatif;
 mod work;
 
+pub use clock::LogClock;
 pub use dispatcher::{ConnId, Dispatcher, PassedOver};
 pub use machine::{Effect, Input, Manager, Step, Ticket};
