@@ -450,6 +450,39 @@ fn the_load_is_evened_out_without_spoiling_a_spread() {
     );
 }
 
+/// A budget changes how a drain goes, not where it ends; what no node takes stays, and that is said.
+#[test]
+fn a_drain_within_a_budget_comes_to_the_same() {
+    let mut world = World::new(&["a", "b", "c"]);
+    let web = world.service("web", &["a", "a", "a", "b"], spec(1));
+    let tied = world.service("tied", &["a"], pinned(1, "node.hostname==a"));
+    let plain = forecast(&world.tables, Time(0), &mut || true, &mut |t, _| {
+        Ok::<_, &str>(Some(ChangeSet::of(drain(t, world.named("a")))))
+    });
+    assert_eq!(plain.unwrap().services.iter().map(|s| s.tasks.moved).sum::<u64>(), 3);
+    for id in [web, tied] {
+        let min_healthy = model::Amount::Percent(100);
+        let disruption = model::Disruption { min_healthy, max_surge: 0 };
+        let service = Service::clone(world.tables.service(id).unwrap());
+        world.apply(vec![Change::UpdateService(Service { disruption, ..service })]);
+    }
+    let within = forecast(&world.tables, Time(0), &mut || true, &mut |t, _| {
+        Ok::<_, &str>(Some(ChangeSet::of(drain(t, world.named("a")))))
+    });
+    let within = within.unwrap();
+    assert!(within.complete);
+    let moved: Vec<String> = told(&within);
+    assert_eq!(moved.len(), 3, "{moved:?}");
+    assert!(
+        moved.iter().all(|m| m.contains("moved a -> ") && m.ends_with("(node a is drained)")),
+        "{moved:?}"
+    );
+    let stuck = unplaceable(&within);
+    assert!(stuck.len() == 1 && stuck[0].starts_with("tied.1 1: no suitable node ("), "{stuck:?}");
+    let a = within.nodes.iter().find(|n| &*n.hostname == "a").unwrap();
+    assert_eq!(a.after.as_ref().map(|l| l.tasks), Some(1), "it stays where it is");
+}
+
 #[test]
 fn only_what_another_node_takes_is_moved() {
     let mut world = World::new(&["a", "b"]);

@@ -24,7 +24,7 @@
 //! The store has the last word: [`store::Change::RetireTask`] is refused where it would break the budget, so
 //! that no task that fails meanwhile can make a move take too much.
 
-use model::{LeaveReason, Rule, Span, Task, TaskState, Time};
+use model::{Leave, LeaveReason, Rule, Span, Task, TaskState, Time};
 
 use crate::course::{Progress, START_WITHIN};
 use crate::plan::Draft;
@@ -74,8 +74,13 @@ pub(crate) fn may_retire(draft: &Draft<'_, '_>, wanted: &Wanted<'_>, task: &Task
 
 /// Keeps with a task that fills its slot whether it leaves. What was tried for a task that stays is
 /// forgotten: nothing is concluded from it.
-pub(crate) fn remember(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, task: &Task, tasks: &[&Task]) {
-    let leave = wanted.leaving(draft.now, task);
+pub(crate) fn remember(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    task: &Task,
+    leave: Option<Leave>,
+    tasks: &[&Task],
+) {
     let same = match (leave, task.leave.as_deref()) {
         (None, None) => true,
         (Some(is), Some(was)) => (is.why, is.to) == (was.why, was.to),

@@ -17,7 +17,9 @@
 //! and [`crate::update`] decides about it. Likewise a task that leaves its node and the one that takes its
 //! place elsewhere: see [`crate::drain`].
 
-use model::{Desired, NodeId, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
+use model::{
+    Desired, Leave, NodeId, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState,
+};
 
 use crate::course::Progress;
 use crate::drain;
@@ -116,7 +118,8 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
         let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
         wanted.view.is_settled(version)
     };
-    let leaves = |task: &Task| task.leave.is_some() || wanted.leaving(draft.now, task).is_some();
+    let drained = |task: &Task| wanted.service.has_budget() && wanted.leaving(draft.now, task).is_some();
+    let leaves = |task: &Task| task.leave.is_some() || drained(task);
     let mut on_its_way =
         lost.iter().map(|(task, _)| *task).chain(staying.iter().copied().filter(|t| leaves(t)));
     if on_its_way.any(|task| !settled(task)) {
@@ -145,14 +148,16 @@ fn tasks_without<'t>(tasks: &[&'t Task], lost: &[(&Task, String)]) -> Vec<&'t Ta
 /// A filled slot: of each revision's tasks one stays, and runs when its time has come; while it is moved, two.
 fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
     let filling: Vec<&Task> = tasks.iter().copied().filter(|t| t.fills_slot()).collect();
-    for task in filling.iter().filter(|t| matches!(t.slot, Slot::Number(_))) {
-        drain::remember(draft, wanted, task, tasks);
-    }
     let now = draft.now;
+    let leaves: Vec<Option<Leave>> = filling.iter().map(|t| wanted.leaving(now, t)).collect();
+    for (task, leave) in filling.iter().zip(&leaves).filter(|(t, _)| matches!(t.slot, Slot::Number(_))) {
+        drain::remember(draft, wanted, task, *leave, tasks);
+    }
+    let both = || filling.iter().copied().zip(leaves.iter().map(Option::is_some));
     let best = |current: bool, leaves: Option<bool>| {
-        let ours = filling.iter().copied().filter(|t| (t.revision == wanted.service.revision) == current);
-        let ours = ours.filter(|t| leaves.is_none_or(|l| wanted.leaving(now, t).is_some() == l));
-        ours.max_by(|a, b| standing(wanted, now, a).cmp(&standing(wanted, now, b)))
+        let ours = both().filter(|(t, _)| (t.revision == wanted.service.revision) == current);
+        let ours = ours.filter(|(_, leave)| leaves.is_none_or(|l| *leave == l));
+        ours.max_by(|a, b| standing(wanted, *a).cmp(&standing(wanted, *b))).map(|(task, _)| task)
     };
     let (new, old) = (best(true, None), best(false, None));
     let moved = match (new, old) {
@@ -165,11 +170,11 @@ fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
         None => [new, old],
     };
     let kept = |task: &Task| stays.iter().flatten().any(|k| k.id == task.id);
-    for double in filling.iter().filter(|t| !kept(t)) {
+    for (double, leaves) in both().filter(|(t, _)| !kept(t)) {
         if !draft.has_room() {
             return;
         }
-        let leaves = wanted.leaving(now, double).is_some() && wanted.moves(double);
+        let leaves = leaves && wanted.moves(double);
         if leaves && !drain::may_retire(draft, wanted, double) {
             continue;
         }
@@ -186,7 +191,7 @@ fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
         (Some((task, next)), ..) => drain::carry_on(draft, wanted, task, next, tasks),
         (None, Some(new), Some(old)) => share(draft, wanted, new, old, tasks),
         (None, Some(one), None) | (None, None, Some(one)) => {
-            if wanted.leaving(now, one).is_some() && filling.len() == 1 {
+            if filling.len() == 1 && leaves[0].is_some() {
                 drain::begin(draft, wanted, one, tasks);
             } else {
                 release(draft, one, tasks);
@@ -225,12 +230,11 @@ fn share(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, new: &Task, old: &Task,
 /// Of two tasks that fill a slot the greater one stays: the one that came furthest; then one that does not
 /// leave its node; then one of the service's revision; then the one that has been there longest; then the
 /// older one by index; then the lower id.
-fn standing(wanted: &Wanted<'_>, now: Time, task: &Task) -> impl Ord + use<> {
+fn standing(wanted: &Wanted<'_>, (task, leaves): (&Task, bool)) -> impl Ord + use<> {
     use std::cmp::Reverse;
     let current = task.revision == wanted.service.revision;
     let since = Reverse(task.status.applied_at);
-    let stays = wanted.leaving(now, task).is_none();
-    (task.status.state, task.desired, stays, current, since, Reverse(task.created), Reverse(task.id))
+    (task.status.state, task.desired, !leaves, current, since, Reverse(task.created), Reverse(task.id))
 }
 
 /// Lets a task run that waits for its delay or for the end of the one before it.

@@ -114,7 +114,10 @@ impl<'a> Wanted<'a> {
     /// That a task shall leave its node on purpose and within the budget of its service, as things are now:
     /// see [`crate::drain`].
     pub(crate) fn leaving(&self, now: Time, task: &Task) -> Option<Leave> {
-        let node = self.view.node(task.node?)?;
+        self.leaving_from(self.view.node(task.node?)?, now, task)
+    }
+
+    fn leaving_from(&self, node: &Node, now: Time, task: &Task) -> Option<Leave> {
         if matches!(task.slot, Slot::Node(_)) || !task.is_running() {
             return None;
         }
@@ -146,14 +149,11 @@ impl<'a> Wanted<'a> {
     /// the budget of its service stays until then.
     pub(crate) fn loss(&self, now: Time, task: &Task) -> Option<String> {
         let id = task.node?;
-        if self.leaving(now, task).is_some_and(|leave| leave.why == LeaveReason::Drain) {
-            return None;
-        }
         let Some(node) = self.view.node(id) else {
             return Some(format!("node {id} was removed from the cluster"));
         };
         if node.loses_tasks() {
-            return Some(why_lost(node));
+            return self.leaving_from(node, now, task).is_none().then(|| why_lost(node));
         }
         if node.availability == Availability::Pause {
             return None;

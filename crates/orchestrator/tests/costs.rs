@@ -159,5 +159,21 @@ fn a_node_costs_its_tasks() {
         assert!(read <= 16 + there * 10, "{read} objects read for {there} tasks");
         let (_, first) = crowd.look(Key::Slot(crowd.large, 3));
         assert!(!plan.is_quiet() || !first.is_quiet(), "what is lost is given up");
+        crowd.world.state("n3", NodeState::Ready);
+        crowd.world.budget(crowd.large, "50%", 3);
+        crowd.world.availability("n3", model::Availability::Drain);
+        let (read, plan) = crowd.look(Key::Node(node));
+        assert!(read <= 16 + there * 16, "{read} objects read for {there} tasks that are moved");
+        let left = |c: &Change| matches!(c, Change::LeaveTask { .. });
+        let begun = |c: &Change| matches!(c, Change::CreateTask { .. });
+        let count = |of: fn(&Change) -> bool| plan.set.changes.iter().filter(|c| of(c)).count();
+        assert_eq!(
+            (count(left) > 3, count(begun)),
+            (true, 4),
+            "three by the budget, and one of the other service"
+        );
+        crowd.world.apply(plan.set.changes.clone());
+        let (read, plan) = crowd.look(Key::Service(crowd.large));
+        assert!(plan.set.changes.is_empty() && read <= 60, "{read} objects read while no more may begin");
     }
 }

@@ -88,7 +88,7 @@ impl<'a> Comparison<'a> {
                 return None;
             }
             (Some(old), Some(new)) if old.id == new.id && waits(old) => Fate::Placed,
-            (Some(old), Some(new)) if old.id == new.id => return None,
+            (Some(old), Some(new)) if old.id == new.id => return self.stuck(old, new),
             (Some(old), Some(new)) if old.revision != new.revision => Fate::Replaced,
             (Some(old), Some(_)) if waits(old) => Fate::Placed,
             (Some(_), Some(new)) if waits(new) => Fate::Lost,
@@ -114,6 +114,17 @@ impl<'a> Comparison<'a> {
             reason,
         });
         newly
+    }
+
+    /// Of a task that shall leave a drained node and could not within its budget: the one that found no node in its place.
+    fn stuck(&mut self, old: &Task, new: &'a Task) -> Option<&'a Task> {
+        if old.leave.is_some() || new.leave.is_none() {
+            return None;
+        }
+        let next =
+            self.after.tasks_of_slot(new.service, new.slot).filter(|t| t.created > new.created).last()?;
+        self.service(new.service)?.tasks.unplaceable += 1;
+        Some(next)
     }
 
     /// Why something happens to a slot.

@@ -216,7 +216,9 @@ impl Copy {
             }
             let Some(at) = self.work.next_wake() else { return true };
             fruitless += 1;
-            if fruitless > FRUITLESS {
+            // A moment at which what is tried is there to be seen.
+            let seen = !self.tables.is_anything_leaving() || self.tables.tasks_waiting().next().is_some();
+            if fruitless > FRUITLESS && (seen || fruitless > 2 * FRUITLESS) {
                 return true;
             }
             self.now = self.now.max(at);
