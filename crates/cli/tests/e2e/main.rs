@@ -6,6 +6,7 @@ mod cgroups;
 mod crash;
 mod damage;
 mod dev;
+mod drain;
 mod follow;
 mod heal;
 mod hello;
