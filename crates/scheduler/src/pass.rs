@@ -9,6 +9,7 @@ use store::{ChangeSet, Tables};
 use crate::field::Field;
 use crate::filter::object;
 use crate::need::Need;
+use crate::need::default_strategy;
 use crate::ports;
 use crate::reason::{Tally, node_gone, room_is_made};
 use crate::room::Rooms;
@@ -93,7 +94,7 @@ pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
         view,
         limits,
         field: Field::new(view),
-        sets: Sets::new(limits.set),
+        sets: Sets::new(limits.set, default_strategy(view)),
         left: Vec::new(),
         touched: Vec::new(),
         rooms: Rooms::default(),

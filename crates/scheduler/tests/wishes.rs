@@ -155,7 +155,7 @@ fn packing_fills_one_node_after_the_other() {
     w.tasks(2, 1);
     w.settle();
     w.service(1, spec(reserve(CPU, 0)));
-    w.steer(1, |s| s.strategy = Strategy::Binpack);
+    w.steer(1, |s| s.strategy = Some(Strategy::Binpack));
     w.tasks(1, 5);
     w.settle();
     assert_eq!(w.spread_of(1), [2, 3, 0], "n2 was the fullest");

@@ -274,6 +274,9 @@ fn cluster(facts: &mut Facts, old: &Cluster, new: &Cluster) {
     facts.words("heartbeat", old.heartbeat, new.heartbeat);
     facts.words("orphan-after", old.orphan_after, new.orphan_after);
     facts.words("history", old.history, new.history);
+    facts.words("history-failed", old.history_failed, new.history_failed);
+    facts.words("history-age", old.history_age, new.history_age);
+    facts.words("strategy", old.strategy.as_str(), new.strategy.as_str());
 }
 
 fn namespace(facts: &mut Facts, old: &Namespace, new: &Namespace) {

@@ -243,7 +243,7 @@ impl Random {
         Steering {
             preferences: self.list(|r| Preference { over: r.constraint().key, targets: r.list(target) }),
             affinities: self.list(|r| Affinity { to: r.constraint(), weight: r.next() as i8 }),
-            strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
+            strategy: self.maybe(|r| r.pick(&[Strategy::Spread, Strategy::Binpack])),
             preempt: self.yes(),
         }
     }
@@ -319,6 +319,9 @@ impl Random {
                 heartbeat: self.span(),
                 orphan_after: self.span(),
                 history: self.small(),
+                history_failed: self.small(),
+                history_age: self.span(),
+                strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
             }),
             1 => Change::PutNamespace(Namespace {
                 id: NamespaceId(self.id()),
