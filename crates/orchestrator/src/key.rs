@@ -12,7 +12,7 @@ use std::ops::Bound;
 use model::{Desired, NodeId, NodeState, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
-use crate::history;
+use crate::reaper::{self, History};
 use crate::wanted::{self, Found, is_updating};
 
 /// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
@@ -133,7 +133,7 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
         for task in view.tasks_of_service(service) {
             let waits = task.desired == Desired::Ready && !task.status.state.is_ended();
             let lost = || task.fills_slot() && wanted.loss(task).is_some();
-            if waits || history::is_over(task) || lost() {
+            if waits || reaper::is_over(task) || lost() {
                 mark(Key::of_slot(service, task.slot));
             }
         }
@@ -141,8 +141,9 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
     keys_of_history(service, view, mark);
 }
 
-/// Marks the slots of a service that have more ended tasks than are kept.
+/// Marks the slots of a service that have more ended tasks than are kept, or some that have to go at their time.
 fn keys_of_history(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    let history = History::of(view);
     let mut ended = 0;
     let mut slot = None;
     for task in view.tasks_of_service(service) {
@@ -150,8 +151,8 @@ fn keys_of_history(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
             (slot, ended) = (Some(task.slot), 0);
         }
         ended += usize::from(task.status.state.is_ended());
-        // Once for each slot: when it is first seen to have more than is kept.
-        if ended == history::kept(view) + 1 && task.status.state.is_ended() {
+        // Once for each slot.
+        if history.is_reached_by(ended) && task.status.state.is_ended() {
             mark(Key::of_slot(service, task.slot));
         }
     }

@@ -13,10 +13,10 @@
 
 mod course;
 mod global;
-mod history;
 mod key;
 mod node;
 mod plan;
+mod reaper;
 mod removal;
 mod replace;
 mod replicated;

@@ -19,8 +19,8 @@
 use model::{Desired, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
 
 use crate::course::Progress;
-use crate::history;
 use crate::plan::{Draft, number_of};
+use crate::reaper;
 use crate::removal;
 use crate::replace::{self, Verdict};
 use crate::wanted::{self, Found, Place, Wanted};
@@ -53,7 +53,7 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
     if tasks.iter().any(|t| !view.is_settled(t.modified)) {
         return;
     }
-    tasks.retain(|t| history::sweep(draft, t));
+    tasks.retain(|t| reaper::sweep(draft, t));
     match wanted.place(slot) {
         Place::LeaveAlone => return,
         Place::Unwanted(why) => return empty_out(draft, wanted, &tasks, &why),
@@ -61,7 +61,7 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         Place::Kept => keep(draft, wanted, &tasks),
         Place::Wanted => tend(draft, wanted, slot, &tasks),
     }
-    history::trim(draft, wanted, &tasks);
+    reaper::trim(draft, wanted, &tasks);
 }
 
 /// A slot that has no place: everything in it goes.

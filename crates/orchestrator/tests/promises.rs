@@ -104,6 +104,8 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
         }
         _ => w.change_cluster(|c| {
             c.history = dice.roll(6) as u32;
+            c.history_failed = dice.pick(&[0, 0, 1, 3]);
+            c.history_age = Span::from_secs(dice.pick(&[0, 0, 20, 300]));
             c.orphan_after = Span::from_secs(dice.pick(&[30, 86_400]));
         }),
     }
@@ -174,7 +176,7 @@ fn script(seed: u64, pipeline: usize) -> World {
 fn end_well(w: &mut World, services: &[ServiceId]) {
     w.flying.clear();
     w.intruding.clear();
-    w.change_cluster(|c| c.history = 2);
+    w.change_cluster(|c| (c.history, c.history_failed, c.history_age) = (2, 0, Span::ZERO));
     for name in NODES {
         w.availability(name, Availability::Active);
         w.state(name, NodeState::Ready);
