@@ -23,6 +23,10 @@ pub const EXEC_BYTES: usize = 512 * 1024;
 pub const PROGRAMS: usize = 16;
 /// Most ports of one task.
 pub const PORTS: usize = 64;
+/// Most named resources that a task holds, and that a node has.
+pub const NAMED_RESOURCES: usize = 256;
+/// Longest name of a counted or named resource, and of one of its values, in bytes.
+pub const RESOURCE_NAME_LEN: usize = 128;
 /// Most constraints on one task.
 pub const CONSTRAINTS: usize = 64;
 /// Most placement preferences of one service, one inside the other.

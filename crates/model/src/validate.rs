@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::limits;
 use crate::{
-    Cluster, DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec, Resources,
-    ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
+    Cluster, ConstraintKey, DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec,
+    ProgramSpec, Resources, ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
 };
 
 /// A field that cannot be accepted.
@@ -93,6 +93,10 @@ fn check_steering(steering: &Steering) -> Check {
         format!("{} affinities are more than {}", affinities.len(), limits::AFFINITIES)
     })?;
     for (n, affinity) in affinities.iter().enumerate() {
+        let about_nodes = affinity.to.key != ConstraintKey::DistinctHosts;
+        ensure(about_nodes, format!("placement.affinities[{n}].constraint"), || {
+            "distinct_hosts says nothing about a node by itself; write it as a constraint".into()
+        })?;
         let fine = affinity.weight != 0 && (-100..=100).contains(&affinity.weight);
         ensure(fine, format!("placement.affinities[{n}].weight"), || {
             format!("{} is not between -100 and 100 without 0", affinity.weight)

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod course;
+mod enforcer;
 mod global;
 mod key;
 mod node;

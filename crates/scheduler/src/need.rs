@@ -22,6 +22,8 @@ pub(crate) struct Need<'v> {
     pub reserve: Resources,
     /// The drivers of their programs, as [`driver_bit`]s.
     pub drivers: u32,
+    /// How many tasks of the service a node may have.
+    pub per_node: Option<u32>,
     /// How many host ports they leave open, TCP and UDP.
     pub open: [u32; 2],
     /// How many tasks of the service hold a node in the view. None: then no node's count has to be looked up.
@@ -97,6 +99,7 @@ impl<'v> Need<'v> {
             strategy,
             reserve,
             drivers,
+            per_node: spec.placement.per_node(),
             open,
             active,
             turn,

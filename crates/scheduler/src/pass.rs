@@ -373,8 +373,9 @@ impl<'v> Pass<'v, '_> {
         if !seat.is_moved() {
             self.touched.push(number);
         }
+        let named = seat.choose_named(&need.reserve);
         seat.take(need, task.id, &ports);
-        self.sets.assign(service, task, seat, how, ports);
+        self.sets.assign(service, task, seat, how, (ports, named));
         self.out.placed += 1;
     }
 
@@ -384,7 +385,7 @@ impl<'v> Pass<'v, '_> {
         seats.sort_unstable();
         seats.dedup();
         for left in &mut self.left[first_left..] {
-            if left.need.spec.placement.max_replicas > 0 {
+            if left.need.per_node.is_some() {
                 let taken = seats.iter().map(|seat| (*seat, self.field.seat(*seat).taken_in(turn)));
                 left.taken = taken.collect();
             }

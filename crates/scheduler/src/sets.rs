@@ -3,7 +3,7 @@
 use std::fmt::{Arguments, Write};
 use std::sync::Arc;
 
-use model::{BoundPort, Desired, Rule, Service, Steering, Strategy, Task, TaskId, Unplaced, Version};
+use model::{BoundPort, NamedResource, Rule, Service, Steering, Strategy, Task, TaskId, Unplaced, Version};
 use store::{Change, ChangeSet, Guard, ObjectId, Tables};
 
 use crate::field::Seat;
@@ -86,7 +86,7 @@ impl Sets {
         task: &Task,
         seat: &mut Seat,
         how: How,
-        ports: Box<[BoundPort]>,
+        (ports, named): (Box<[BoundPort]>, Box<[NamedResource]>),
     ) {
         if self.assigns == self.limit {
             self.end_note(service);
@@ -97,7 +97,7 @@ impl Sets {
             self.guard(ObjectId::Node(seat.node.id), seat.node.meta.modified);
         }
         self.guard(ObjectId::Task(task.id), task.modified);
-        self.open.changes.push(Change::AssignTask { task: task.id, node: seat.node.id, ports });
+        self.open.changes.push(Change::AssignTask { task: task.id, node: seat.node.id, ports, named });
         self.assigns += 1;
         self.note.tasks += 1;
         if seat.noted_in != self.notes {
@@ -171,17 +171,17 @@ impl Sets {
         let (name, hostname) = (task_name(view, task.id), &seat.node.description.hostname);
         for other in end {
             self.guard(ObjectId::Task(other.task.id), other.task.modified);
-            self.open.changes.push(Change::DirectTask { task: other.task.id, desired: Desired::Shutdown });
             let victim = task_name(view, other.task.id);
             let (low, high) = (other.service.priority, service.priority);
+            let why = format!("to make room for {name}: its priority {low} is below {high}");
             self.decide(
                 other.service,
                 Rule::Preempted,
                 Some(other.task.id),
-                format_args!(
-                    "{victim} on {hostname} ends to make room for {name}: its priority {low} is below {high}"
-                ),
+                format_args!("{victim} on {hostname} ends {why}"),
             );
+            let reason = format!("ended {why}").into();
+            self.open.changes.push(Change::DismissTask { task: other.task.id, reason });
         }
         let names: Vec<String> = end.iter().take(3).map(|other| task_name(view, other.task.id)).collect();
         let more = if end.len() > 3 { format!(" and {} more", end.len() - 3) } else { String::new() };

@@ -6,7 +6,7 @@ use control::settings::SettingsChange;
 use model::{Availability, Index, Labels, NamespaceId, NodeId, Slot, Span, TaskState};
 use store::{Change, ChangeSet, Refused, Tables};
 
-use super::{Happening, World, member, node_id, resources};
+use super::{Happening, World, member, node_id};
 use crate::desk::{Decision, decide};
 use crate::host::Host;
 use crate::log::Origin;
@@ -161,7 +161,7 @@ impl World {
             Command::Nodes { count, size, label } => {
                 let mut changes = Vec::new();
                 for (nth, number) in (0..*count).zip(1..) {
-                    let host = Host::new(node_id(number), &format!("node-{number}"), resources(*size));
+                    let host = Host::new(node_id(number), &format!("node-{number}"), *size);
                     let mut labels = Labels::new();
                     if let Some((key, values)) = label {
                         let value = &values[nth as usize % values.len()];
@@ -215,7 +215,7 @@ impl World {
             Command::Clock { node, by } => self.machine(*node)?.jump(*by),
             Command::Resources { node, size } => {
                 let host = self.machine(*node)?;
-                host.set_resources(resources(*size));
+                host.set_size(*size);
                 let described = agent::Input::Described(Arc::clone(&host.description));
                 self.tell_agent(node_id(*node), described);
             }
@@ -231,7 +231,7 @@ impl World {
         for number in 1..=*count {
             let id = node_id(number);
             if !self.hosts.contains_key(&id) && !self.scrapped.contains(&number) {
-                let host = Host::new(id, &format!("node-{number}"), resources(*size));
+                let host = Host::new(id, &format!("node-{number}"), *size);
                 self.hosts.insert(id, host);
                 self.start_daemon(id);
             }
