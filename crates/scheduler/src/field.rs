@@ -47,6 +47,7 @@ pub(crate) struct Seat<'v> {
     /// Ports promised by this pass.
     ports: BTreeMap<(Protocol, u16), TaskId>,
     /// Named resources promised by this pass; seldom any.
+    #[allow(clippy::box_collection, reason = "a pass goes through seats at random, and their size counts")]
     named: Option<Box<BTreeSet<NamedResource>>>,
     /// The turn in which `taken` counts.
     turn: u32,

@@ -711,8 +711,7 @@ fn named_resources_are_held_once_and_as_many_as_are_reserved() {
     let one = |value: &str| NamedResource { kind: "gpu".into(), value: value.into() };
     let mut w = World::furnished();
     let described = |cards: &[&str]| {
-        let mut description = Description::default();
-        description.resources = reserve(1_000, 1_000);
+        let mut description = Description { resources: reserve(1_000, 1_000), ..Description::default() };
         description.resources.generic.insert("gpu".into(), cards.len() as i64);
         description.named.insert("gpu".into(), cards.iter().map(|card| (*card).into()).collect());
         Change::DescribeNode { node: node_id(1), description: Arc::new(description) }
