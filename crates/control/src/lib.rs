@@ -13,6 +13,7 @@ mod find;
 pub mod nodes;
 mod propose;
 pub mod services;
+pub mod settings;
 pub mod stacks;
 mod status;
 pub mod tasks;

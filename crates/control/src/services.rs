@@ -176,7 +176,7 @@ fn written(settled: Settled<Arc<Service>>) -> Written {
 
 /// Refuses a request about a version that is no more.
 pub(crate) fn check_version(
-    kind: Kind,
+    kind: impl std::fmt::Display,
     name: &str,
     asked: Option<Version>,
     found: Version,

@@ -78,7 +78,7 @@ impl World {
                 desired: model::Desired::Running,
                 start_after: None,
             },
-            Change::AssignTask { task, node, ports: Box::default() },
+            Change::AssignTask { task, node, ports: Box::default(), named: Box::default() },
         ]);
         self.apply(vec![Change::ReportTask {
             task,

@@ -76,6 +76,8 @@ words! {
         Orphaned = "orphaned",
         /// A task gave way to one of far higher priority.
         Preempted = "preempted",
+        /// A node became too small for what it holds, and gave up as few tasks as it could.
+        Shrunk = "node-shrunk",
         /// A task was better off on another node.
         Rebalance = "rebalance",
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, TaskSpec, Time,
+    ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, Strategy, TaskSpec, Time,
     UpdatePolicy, UpdateState, UpdateStatus,
 };
 
@@ -173,12 +173,18 @@ pub struct Cluster {
     pub heartbeat: crate::Span,
     /// After how long away a node's tasks are given up as orphaned.
     pub orphan_after: crate::Span,
-    /// Ended tasks kept for each slot.
+    /// Ended tasks kept for each slot, the newest.
     pub history: u32,
+    /// Besides those: so many of the newest tasks of a slot that failed or were rejected.
+    pub history_failed: u32,
+    /// How long an ended task is kept at most, from its end on by the log's clock; zero means for any time.
+    pub history_age: crate::Span,
+    /// Which of equally good nodes a service's tasks get that says nothing about it itself.
+    pub strategy: Strategy,
 }
 
 impl Cluster {
-    /// A cluster with SwarmKit's constants: heartbeat 5 s, orphans after 24 h, history of 5.
+    /// A cluster with SwarmKit's constants: heartbeat 5 s, orphans after 24 h, history of 5, tasks are spread.
     pub fn new(id: ClusterId, name: &str) -> Self {
         Self {
             id,
@@ -187,6 +193,9 @@ impl Cluster {
             heartbeat: crate::Span::from_secs(5),
             orphan_after: crate::Span::from_secs(24 * 3600),
             history: crate::limits::HISTORY_KEPT as u32,
+            history_failed: 0,
+            history_age: crate::Span::ZERO,
+            strategy: Strategy::Spread,
         }
     }
 }

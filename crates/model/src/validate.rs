@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::limits;
 use crate::{
-    DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec, Resources,
-    ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
+    Cluster, ConstraintKey, DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec,
+    ProgramSpec, Resources, ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
 };
 
 /// A field that cannot be accepted.
@@ -93,6 +93,10 @@ fn check_steering(steering: &Steering) -> Check {
         format!("{} affinities are more than {}", affinities.len(), limits::AFFINITIES)
     })?;
     for (n, affinity) in affinities.iter().enumerate() {
+        let about_nodes = affinity.to.key != ConstraintKey::DistinctHosts;
+        ensure(about_nodes, format!("placement.affinities[{n}].constraint"), || {
+            "distinct_hosts says nothing about a node by itself; write it as a constraint".into()
+        })?;
         let fine = affinity.weight != 0 && (-100..=100).contains(&affinity.weight);
         ensure(fine, format!("placement.affinities[{n}].weight"), || {
             format!("{} is not between -100 and 100 without 0", affinity.weight)
@@ -299,6 +303,36 @@ fn check_ports(ports: &[PortSpec]) -> Check {
     Ok(())
 }
 
+/// Checks the settings of the cluster.
+///
+/// # Errors
+/// The first setting that cannot be accepted, by the name that people write.
+pub fn check_cluster(cluster: &Cluster) -> Check {
+    for (field, count) in
+        [("task_history_limit", cluster.history), ("task_history_failed", cluster.history_failed)]
+    {
+        ensure(count <= limits::HISTORY, field, || format!("{count} is more than {}", limits::HISTORY))?;
+    }
+    check_span("task_history_age", cluster.history_age)?;
+    let heartbeat = cluster.heartbeat;
+    ensure(
+        (limits::HEARTBEAT_MIN..=limits::HEARTBEAT_MAX).contains(&heartbeat.0),
+        "dispatcher_heartbeat",
+        || {
+            format!(
+                "{heartbeat} is not between {} and {}",
+                Span(limits::HEARTBEAT_MIN),
+                Span(limits::HEARTBEAT_MAX)
+            )
+        },
+    )?;
+    let patience = cluster.orphan_after;
+    ensure(patience.0 >= limits::ORPHAN_AFTER_MIN, "orphan_after", || {
+        format!("{patience} is below {}", Span(limits::ORPHAN_AFTER_MIN))
+    })?;
+    check_span("orphan_after", patience)
+}
+
 fn check_policy(name: &str, policy: &UpdatePolicy) -> Check {
     check_span(&format!("{name}.delay"), policy.delay)?;
     check_span(&format!("{name}.monitor"), policy.monitor)
@@ -346,6 +380,27 @@ mod tests {
     #[test]
     fn a_plain_spec_is_accepted() {
         assert_eq!(check_service_spec(&spec()), Ok(()));
+    }
+
+    #[test]
+    fn settings_of_the_cluster_have_limits() {
+        type Change = fn(&mut Cluster);
+        let fresh = || Cluster::new(crate::ClusterId::from_u128(1), "default");
+        assert_eq!(check_cluster(&fresh()), Ok(()));
+        let cases: [(Change, &str); 7] = [
+            (|c| c.history = limits::HISTORY + 1, "task_history_limit"),
+            (|c| c.history_failed = u32::MAX, "task_history_failed"),
+            (|c| c.history_age = Span(-1), "task_history_age"),
+            (|c| c.heartbeat = Span(limits::HEARTBEAT_MIN - 1), "dispatcher_heartbeat"),
+            (|c| c.heartbeat = Span(limits::HEARTBEAT_MAX + 1), "dispatcher_heartbeat"),
+            (|c| c.orphan_after = Span::ZERO, "orphan_after"),
+            (|c| c.orphan_after = Span(limits::SPAN + 1), "orphan_after"),
+        ];
+        for (change, field) in cases {
+            let mut changed = fresh();
+            change(&mut changed);
+            assert_eq!(check_cluster(&changed).map_err(|e| e.field), Err(field.to_owned()));
+        }
     }
 
     #[test]

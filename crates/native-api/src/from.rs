@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control::nodes::NodeChange;
+use control::settings::SettingsChange;
 use model::{self, Constraint, DriverKind, Invalid, Labels, Lifecycle, ProgramSpec, Span, TaskSpec};
 
 use crate::types::{
-    Affinity, Availability, Condition, Cpus, Driver, Duration, FailureAction, Mode, NodeUpdate, Placement,
-    Platform, Port, PortMode, Preference, Program, Protocol, Resources, ServiceSpec, Size, Strategy, Target,
-    UpdateOrder, UpdatePolicy,
+    Affinity, Availability, ClusterUpdate, Condition, Cpus, Driver, Duration, FailureAction, Mode,
+    NodeUpdate, Placement, Platform, Port, PortMode, Preference, Program, Protocol, Resources, ServiceSpec,
+    Size, Strategy, Target, UpdateOrder, UpdatePolicy,
 };
 
 /// A whole service.
@@ -188,12 +189,16 @@ fn steering(placement: Placement, preempt: bool) -> Result<model::Steering, Inva
             .map(preference)
             .collect::<Result<_, _>>()?,
         affinities: placement.affinities.into_iter().enumerate().map(affinity).collect::<Result<_, _>>()?,
-        strategy: match placement.strategy {
-            Strategy::Spread => model::Strategy::Spread,
-            Strategy::Binpack => model::Strategy::Binpack,
-        },
+        strategy: placement.strategy.map(strategy),
         preempt,
     })
+}
+
+fn strategy(strategy: Strategy) -> model::Strategy {
+    match strategy {
+        Strategy::Spread => model::Strategy::Spread,
+        Strategy::Binpack => model::Strategy::Binpack,
+    }
 }
 
 fn port(port: Port) -> model::PortSpec {
@@ -233,6 +238,21 @@ fn span(field: &str, duration: &Duration) -> Result<Span, Invalid> {
 
 fn cpus(field: &str, cpus: &Cpus) -> Result<i64, Invalid> {
     cpus.nano_cpus().map_err(|e| Invalid::new(field, e.to_string()))
+}
+
+/// Which settings of the cluster shall change.
+pub(crate) fn settings_change(update: &ClusterUpdate) -> Result<SettingsChange, Invalid> {
+    let given = |field: &str, duration: &Option<Duration>| {
+        duration.as_ref().map(|duration| span(field, duration)).transpose()
+    };
+    Ok(SettingsChange {
+        history: update.task_history_limit,
+        history_failed: update.task_history_failed,
+        history_age: given("task_history_age", &update.task_history_age)?,
+        heartbeat: given("dispatcher_heartbeat", &update.dispatcher_heartbeat)?,
+        orphan_after: given("orphan_after", &update.orphan_after)?,
+        strategy: update.strategy.map(strategy),
+    })
 }
 
 /// What shall change on a node.

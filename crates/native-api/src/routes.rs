@@ -4,7 +4,7 @@ use control::BoxFuture;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::api::{Answer, Call};
-use crate::handlers::{events, info, logs, nodes, plan, rebalance, services, stacks, tasks, why};
+use crate::handlers::{cluster, events, info, logs, nodes, plan, rebalance, services, stacks, tasks, why};
 use crate::types;
 
 /// One operation.
@@ -203,6 +203,8 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Get "/metrics", "metrics", "Counts, in the text format of Prometheus.", info::metrics, Content::Text(info::METRICS_TYPE)),
     route!(Get "/v1/info", "info", "Says what this daemon is.", info::info, json::<types::Info>()),
     route!(Get "/v1/openapi.json", "document", "This document.", info::document, json::<serde_json::Map<String, serde_json::Value>>()),
+    route!(Get "/v1/cluster", "getCluster", "The cluster and its settings.", cluster::get, json::<types::Cluster>(), query: BLOCKING),
+    route!(Patch "/v1/cluster", "updateCluster", "Changes settings of the cluster; a request that changes nothing writes nothing.", cluster::update, json::<types::Written>(), body: types::ClusterUpdate),
     route!(Get "/v1/services", "listServices", "Every service, by name.", services::list, json::<types::List<types::Service>>(), query: BLOCKING),
     route!(Post "/v1/services", "createService", "Makes a service.", services::create, Content::Json(201, schema::<types::Written>), body: types::ServiceSpec),
     route!(Get "/v1/services/{service}", "getService", "One service.", services::get, json::<types::Service>(), query: BLOCKING),

@@ -5,6 +5,7 @@
 //! whole bytes, ids have 25 characters.
 
 mod answer;
+mod cluster;
 mod event;
 mod node;
 mod plan;
@@ -16,6 +17,7 @@ mod task;
 mod why;
 
 pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
+pub use cluster::{Cluster, ClusterUpdate};
 pub use event::{Event, LogItem};
 pub use node::{DriverInfo, Node, NodeUpdate, Platform, ResourceAmounts};
 pub use plan::{

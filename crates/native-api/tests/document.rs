@@ -241,6 +241,13 @@ async fn every_answer_is_what_the_document_says() {
     assert_eq!(api.get("/v1/nodes/{node}", "/v1/nodes/self").await.status, 200);
     let labels = json!({ "add_labels": { "zone": "east" }, "availability": "pause" });
     assert_eq!(api.send("PATCH", "/v1/nodes/{node}", "/v1/nodes/here", Some(labels)).await.status, 200);
+    let cluster = "/v1/cluster";
+    world.set_up();
+    assert_eq!(api.get(cluster, cluster).await.status, 200);
+    for (limit, status) in [(3, 200), (-3, 400)] {
+        let body = json!({ "task_history_limit": limit });
+        assert_eq!(api.send("PATCH", cluster, cluster, Some(body)).await.status, status);
+    }
     let stack = "/v1/stacks/{stack}";
     assert_eq!(api.send("PUT", stack, "/v1/stacks/shop", Some(json!({ "source": STACK }))).await.status, 200);
     assert_eq!(

@@ -80,7 +80,7 @@ impl<'a> Wanted<'a> {
     /// one ends first, whatever was asked.
     pub(crate) fn order(&self, slot: Slot) -> UpdateOrder {
         let narrow =
-            self.spec.placement.max_replicas == 1 || self.spec.ports.iter().any(|p| p.published != 0);
+            self.spec.placement.per_node() == Some(1) || self.spec.ports.iter().any(|p| p.published != 0);
         match slot {
             Slot::Node(_) if narrow => UpdateOrder::StopFirst,
             _ => self.course().policy.order,
@@ -234,6 +234,8 @@ mod tests {
             status: TaskStatus { state, at, applied_at: at, message: None },
             programs: Box::new([program(ran.unwrap_or(0))]),
             ports: Box::default(),
+            named: Box::default(),
+            dismissed: None,
             unplaced: None,
             created: 11,
             modified: 12,

@@ -12,7 +12,8 @@ use std::ops::Bound;
 use model::{Desired, NodeId, NodeState, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
-use crate::history;
+use crate::enforcer;
+use crate::reaper::{self, History};
 use crate::wanted::{self, Found, is_updating};
 
 /// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
@@ -62,6 +63,7 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
             Change::CreateTask { service, slot, .. } => mark(Key::of_slot(*service, *slot)),
             Change::AssignTask { task, .. }
             | Change::DirectTask { task, .. }
+            | Change::DismissTask { task, .. }
             | Change::ReportTask { task, .. }
             | Change::EndTask { task, .. }
             | Change::DeleteTask(task) => {
@@ -105,6 +107,10 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
             mark(Key::Service(task.service));
         }
     }
+    // A node that holds more than it has chooses anew who has to go; what was in flight may have held that up.
+    if let Some(node) = task.node.filter(|id| enforcer::is_short(view, *id)) {
+        mark(Key::Node(node));
+    }
     // A node that is away must know until when to wait for what it holds.
     let away = |id: &NodeId| view.node(*id).is_some_and(|n| n.status.state == NodeState::Down);
     if let Some(node) = task.node.filter(away)
@@ -133,7 +139,10 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
         for task in view.tasks_of_service(service) {
             let waits = task.desired == Desired::Ready && !task.status.state.is_ended();
             let lost = || task.fills_slot() && wanted.loss(task).is_some();
-            if waits || history::is_over(task) || lost() {
+            if let Some(node) = task.node.filter(|id| task.fills_slot() && enforcer::is_short(view, *id)) {
+                mark(Key::Node(node));
+            }
+            if waits || reaper::is_over(task) || lost() {
                 mark(Key::of_slot(service, task.slot));
             }
         }
@@ -141,8 +150,9 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
     keys_of_history(service, view, mark);
 }
 
-/// Marks the slots of a service that have more ended tasks than are kept.
+/// Marks the slots of a service that have more ended tasks than are kept, or some that have to go at their time.
 fn keys_of_history(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    let history = History::of(view);
     let mut ended = 0;
     let mut slot = None;
     for task in view.tasks_of_service(service) {
@@ -150,8 +160,8 @@ fn keys_of_history(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
             (slot, ended) = (Some(task.slot), 0);
         }
         ended += usize::from(task.status.state.is_ended());
-        // Once for each slot: when it is first seen to have more than is kept.
-        if ended == history::kept(view) + 1 && task.status.state.is_ended() {
+        // Once for each slot.
+        if history.is_reached_by(ended) && task.status.state.is_ended() {
             mark(Key::of_slot(service, task.slot));
         }
     }

@@ -12,11 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod course;
+mod enforcer;
 mod global;
-mod history;
 mod key;
 mod node;
 mod plan;
+mod reaper;
 mod removal;
 mod replace;
 mod replicated;

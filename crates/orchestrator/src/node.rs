@@ -1,4 +1,4 @@
-//! A node: whether its tasks may stay, the global services that want one there, and its end.
+//! A node: whether its tasks may stay (each by itself, and all of them together), the global services that want one there, and its end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use model::{Mode, Node, NodeId, NodeState, Rule, Slot, Span};
 
 use crate::plan::Draft;
 use crate::wanted::{self, Found};
-use crate::{slot, update};
+use crate::{enforcer, slot, update};
 
 /// Reconciles a node, or what is left of one that was removed. (Its tasks that had not ended were orphaned
 /// by the store in the same step; each of them has marked its own slot.)
@@ -16,6 +16,9 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
     let node = view.node(id);
     if node.is_some_and(|n| !view.is_settled(n.meta.modified)) {
         return;
+    }
+    if let Some(node) = node {
+        draft.evicted = enforcer::evictions(view, node);
     }
     look_at_tasks(draft, id);
     if let Some(node) = node {

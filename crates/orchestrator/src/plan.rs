@@ -57,6 +57,8 @@ pub(crate) struct Draft<'a, 'c> {
     notes: Vec<Note>,
     counts: BTreeMap<Counted, Count>,
     created: BTreeMap<ServiceId, usize>,
+    /// Tasks that their node cannot hold any more, and why.
+    pub(crate) evicted: BTreeMap<TaskId, Arc<str>>,
     touched: BTreeSet<(ServiceId, Slot)>,
 }
 
@@ -96,6 +98,7 @@ impl<'a, 'c> Draft<'a, 'c> {
             notes: Vec::new(),
             counts: BTreeMap::new(),
             created: BTreeMap::new(),
+            evicted: BTreeMap::new(),
             touched: BTreeSet::new(),
         }
     }
@@ -156,6 +159,12 @@ impl<'a, 'c> Draft<'a, 'c> {
     pub(crate) fn direct(&mut self, task: &Task, desired: Desired) {
         self.touch(task);
         self.push(Change::DirectTask { task: task.id, desired });
+    }
+
+    /// Tells a task to end for a reason that is shown with it.
+    pub(crate) fn dismiss(&mut self, task: &Task, reason: Arc<str>) {
+        self.touch(task);
+        self.push(Change::DismissTask { task: task.id, reason });
     }
 
     pub(crate) fn orphan(&mut self, task: &Task, message: Arc<str>) {

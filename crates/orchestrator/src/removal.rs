@@ -1,6 +1,8 @@
 //! How tasks go: told to end and be forgotten while their agent has them, forgotten at once when nothing
 //! holds them.
 
+use std::sync::Arc;
+
 use model::{Desired, Rule, ServiceId, Slot, Task, TaskState};
 
 use crate::plan::Draft;
@@ -28,6 +30,15 @@ pub(crate) fn stop(draft: &mut Draft<'_, '_>, task: &Task) {
         draft.delete(task);
     } else {
         draft.direct(task, Desired::Shutdown);
+    }
+}
+
+/// As [`stop`], for a reason that is shown with the task.
+pub(crate) fn dismiss(draft: &mut Draft<'_, '_>, task: &Task, reason: Arc<str>) {
+    if holds_nothing(task) {
+        draft.delete(task);
+    } else {
+        draft.dismiss(task, reason);
     }
 }
 

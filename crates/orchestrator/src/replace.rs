@@ -178,6 +178,8 @@ mod tests {
             status: TaskStatus { state, at: Time(0), applied_at: Time(ended * S), message: None },
             programs: ran.map(program).into_iter().collect(),
             ports: Box::default(),
+            named: Box::default(),
+            dismissed: None,
             unplaced: None,
             created: created as u64,
             modified: ended as u64,

@@ -19,8 +19,8 @@
 use model::{Desired, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
 
 use crate::course::Progress;
-use crate::history;
 use crate::plan::{Draft, number_of};
+use crate::reaper;
 use crate::removal;
 use crate::replace::{self, Verdict};
 use crate::wanted::{self, Found, Place, Wanted};
@@ -53,7 +53,7 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
     if tasks.iter().any(|t| !view.is_settled(t.modified)) {
         return;
     }
-    tasks.retain(|t| history::sweep(draft, t));
+    tasks.retain(|t| reaper::sweep(draft, t));
     match wanted.place(slot) {
         Place::LeaveAlone => return,
         Place::Unwanted(why) => return empty_out(draft, wanted, &tasks, &why),
@@ -61,7 +61,7 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         Place::Kept => keep(draft, wanted, &tasks),
         Place::Wanted => tend(draft, wanted, slot, &tasks),
     }
-    history::trim(draft, wanted, &tasks);
+    reaper::trim(draft, wanted, &tasks);
 }
 
 /// A slot that has no place: everything in it goes.
@@ -87,17 +87,17 @@ fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], wh
 
 fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
     for task in tasks.iter().filter(|t| t.fills_slot()) {
-        give_up(draft, task, why);
+        give_up(draft, task, Rule::NodeLost, why);
     }
 }
 
 /// Takes a task off a node that cannot keep it.
-fn give_up(draft: &mut Draft<'_, '_>, task: &Task, why: &str) {
+fn give_up(draft: &mut Draft<'_, '_>, task: &Task, rule: Rule, why: &str) {
     if let Some(node) = task.node {
         draft.guard_node(node);
     }
-    draft.count(task.id, task.service, Rule::NodeLost, format!("given up: {why}"));
-    removal::stop(draft, task);
+    draft.count(task.id, task.service, rule, format!("given up: {why}"));
+    removal::dismiss(draft, task, why.into());
 }
 
 /// A slot that shall be filled by one task.
@@ -105,21 +105,24 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
     let mut lost = Vec::new();
     let mut staying = Vec::with_capacity(1);
     for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
-        match (slot, wanted.loss(task)) {
-            (Slot::Number(_), Some(why)) => lost.push((task, why)),
-            _ => staying.push(task),
+        // Whether a node may have a slot of a global service is asked of the slot as a whole.
+        let loss = if matches!(slot, Slot::Number(_)) { wanted.loss(task) } else { None };
+        let evicted = || draft.evicted.get(&task.id).map(ToString::to_string);
+        match loss.map(|why| (Rule::NodeLost, why)).or_else(|| Some((Rule::Shrunk, evicted()?))) {
+            Some((rule, why)) => lost.push((task, rule, why)),
+            None => staying.push(task),
         }
     }
     let settled = |task: &Task| {
         let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
         wanted.view.is_settled(version)
     };
-    if lost.iter().any(|(task, _)| !settled(task)) {
+    if lost.iter().any(|(task, ..)| !settled(task)) {
         // What becomes of the node is in flight; its own event looks at all its tasks.
         return;
     }
-    for (task, why) in &lost {
-        give_up(draft, task, why);
+    for (task, rule, why) in &lost {
+        give_up(draft, task, *rule, why);
     }
     if !staying.is_empty() {
         keep(draft, wanted, tasks_without(tasks, &lost).as_slice());
@@ -127,14 +130,17 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
         refill(draft, wanted, slot, tasks);
     } else {
         // A delay that the lost task was waiting for still holds for the next one.
-        let same = |t: &&(&Task, String)| t.0.revision == wanted.service.revision;
-        let start_after = lost.iter().filter(same).filter_map(|(task, _)| task.start_after).max();
+        let same = |t: &&Lost<'_>| t.0.revision == wanted.service.revision;
+        let start_after = lost.iter().filter(same).filter_map(|(task, ..)| task.start_after).max();
         start(draft, wanted, slot, tasks, start_after);
     }
 }
 
-fn tasks_without<'t>(tasks: &[&'t Task], lost: &[(&Task, String)]) -> Vec<&'t Task> {
-    tasks.iter().copied().filter(|t| !lost.iter().any(|(l, _)| l.id == t.id)).collect()
+/// A task that may not stay on its node, by which rule and why.
+type Lost<'t> = (&'t Task, Rule, String);
+
+fn tasks_without<'t>(tasks: &[&'t Task], lost: &[Lost<'_>]) -> Vec<&'t Task> {
+    tasks.iter().copied().filter(|t| !lost.iter().any(|(l, ..)| l.id == t.id)).collect()
 }
 
 /// A filled slot: of each revision's tasks one stays, and runs when its time has come.

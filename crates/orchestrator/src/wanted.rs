@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Availability, Constraint, Mode, Node, NodeState, Service, ServiceId, Slot, Task, TaskSpec};
+use model::{Availability, Mode, Node, NodeState, Service, ServiceId, Slot, Task, TaskSpec};
 use store::{ServiceUse, Tables};
 
 /// What the snapshot has under a service's id.
@@ -94,14 +94,11 @@ impl<'a> Wanted<'a> {
         if node.availability == Availability::Pause {
             return Place::Kept;
         }
-        match broken_constraint(self.spec, node) {
-            Some(constraint) => Place::Unwanted(why_unfit(node, constraint)),
-            None => Place::Wanted,
-        }
+        why_unfit(self.spec, node).map_or(Place::Wanted, Place::Unwanted)
     }
 
     /// Why a task of a numbered slot may not stay on its node: the node is down, drained or gone, or,
-    /// unless it is paused, no longer meets a constraint of the spec that the task was made from.
+    /// unless it is paused, no longer meets a constraint or has a platform of the spec that the task was made from.
     /// (Constraints of a newer revision are met by the update, at its own pace.)
     pub(crate) fn loss(&self, task: &Task) -> Option<String> {
         let id = task.node?;
@@ -115,7 +112,7 @@ impl<'a> Wanted<'a> {
             return None;
         }
         let revision = self.view.revision(task.revision)?;
-        broken_constraint(&revision.task, node).map(|constraint| why_unfit(node, constraint))
+        why_unfit(&revision.task, node)
     }
 }
 
@@ -124,17 +121,21 @@ pub(crate) fn is_updating(service: &Service) -> bool {
     service.update_status.as_ref().is_some_and(|status| status.state.is_active())
 }
 
-fn broken_constraint<'a>(spec: &'a TaskSpec, node: &Node) -> Option<&'a Constraint> {
-    spec.placement.constraints.iter().find(|constraint| !constraint.holds(node))
-}
-
 fn why_lost(node: &Node) -> String {
     let what = if node.status.state == NodeState::Down { "down" } else { "drained" };
     format!("node {} is {what}", name_of(node))
 }
 
-fn why_unfit(node: &Node, constraint: &Constraint) -> String {
-    format!("node {} does not meet {constraint}", name_of(node))
+/// Which constraint does not hold, or that the programs are made for other platforms.
+fn why_unfit(spec: &TaskSpec, node: &Node) -> Option<String> {
+    let placement = &spec.placement;
+    if let Some(constraint) = placement.constraints.iter().find(|constraint| !constraint.holds(node)) {
+        return Some(format!("node {} does not meet {constraint}", name_of(node)));
+    }
+    let here = &node.description.platform;
+    let fits = placement.platforms.is_empty() || placement.platforms.iter().any(|p| p.runs_on(here));
+    let why = || format!("node {} is {}/{}, for which it is not made", name_of(node), here.os, here.arch);
+    (!fits).then(why)
 }
 
 /// A node as people know it: its host name, or its id while that is not known.

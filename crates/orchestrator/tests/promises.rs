@@ -42,6 +42,7 @@ fn any_spec(dice: &mut Dice) -> TaskSpec {
     task.replace.delay = Span::from_millis(dice.pick(&[500, 5_000, 70_000]));
     task.replace.max_attempts = dice.pick(&[0, 1, 3]);
     task.replace.window = Span::from_secs(dice.pick(&[0, 1, 60]));
+    task.programs[0].reserve.nano_cpus = dice.pick(&[0, 0, 1, 3]);
     let stop = dice.pick(&["0", "0", "2500", "90000"]);
     task.programs[0].env.insert("STOP_MS".into(), stop.into());
     task
@@ -93,6 +94,7 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
                 dice.pick(&[NodeState::Ready, NodeState::Ready, NodeState::Down, NodeState::Disconnected]);
             w.state(node, state);
         }
+        10 if dice.roll(2) == 0 => w.describe(node, |d| d.resources.nano_cpus = dice.pick(&[1, 4, 9])),
         10 => w.label(node, "zone", dice.pick(&["east", "west"])),
         11 => {
             w.remove_node(node);
@@ -104,6 +106,8 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
         }
         _ => w.change_cluster(|c| {
             c.history = dice.roll(6) as u32;
+            c.history_failed = dice.pick(&[0, 0, 1, 3]);
+            c.history_age = Span::from_secs(dice.pick(&[0, 0, 20, 300]));
             c.orphan_after = Span::from_secs(dice.pick(&[30, 86_400]));
         }),
     }
@@ -174,8 +178,9 @@ fn script(seed: u64, pipeline: usize) -> World {
 fn end_well(w: &mut World, services: &[ServiceId]) {
     w.flying.clear();
     w.intruding.clear();
-    w.change_cluster(|c| c.history = 2);
+    w.change_cluster(|c| (c.history, c.history_failed, c.history_age) = (2, 0, Span::ZERO));
     for name in NODES {
+        w.describe(name, |d| d.resources.nano_cpus = 1_000);
         w.availability(name, Availability::Active);
         w.state(name, NodeState::Ready);
     }

@@ -4,6 +4,7 @@
 mod acknowledged;
 mod backward;
 mod converged;
+mod named;
 mod ports;
 mod reaped;
 mod redeploy;
@@ -78,6 +79,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<slots::Slots>::default(),
         Box::<reservations::Reservations>::default(),
         Box::<ports::Ports>::default(),
+        Box::<named::Named>::default(),
         Box::<same_state::SameState>::default(),
         Box::<reaped::Reaped>::default(),
         Box::<acknowledged::Acknowledged>::default(),

@@ -57,6 +57,9 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
         "global" => spec.mode = Mode::Global,
         "cpu" => program.reserve.nano_cpus = cpus()?,
         "mem" => program.reserve.memory = bytes()?,
+        "gpu" => {
+            program.reserve.generic.insert("gpu".into(), count()?.into());
+        }
         "does" => program.command = value.split(',').map(Arc::from).collect(),
         "version" => {
             program.env.insert("VERSION".into(), value.into());

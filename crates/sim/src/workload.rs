@@ -74,7 +74,8 @@ pub fn script(seed: u64, plan: Plan) -> Vec<Command> {
 impl Author {
     fn begin(&mut self, count: u32) {
         let zones = ["a", "b", "c"].map(String::from).to_vec();
-        let size = Size { cpus: 4_000_000_000, memory: 8 << 30 };
+        let gpus = if self.random.once_in(2) { 2 } else { 0 };
+        let size = Size { gpus, ..Size::default() };
         self.script.push(Command::Nodes { count, size, label: Some(("zone".into(), zones)) });
         if self.random.once_in(3) {
             let orphan = ["40s", "2m", "10m"];
@@ -84,6 +85,27 @@ impl Author {
             ];
             self.script.push(Command::Cluster(settings));
         }
+    }
+
+    /// Somebody changes a setting of the whole cluster.
+    fn setting(&mut self) {
+        let random = &mut self.random;
+        let (key, value) = match random.below(5) {
+            0 | 1 => ("history", random.below(6).to_string()),
+            2 => ("history-failed", random.below(4).to_string()),
+            3 => ("history-age", (*random.pick(&["0s", "10s", "1m", "10m"])).to_string()),
+            _ => ("strategy", (*random.pick(&["spread", "binpack"])).to_string()),
+        };
+        self.script.push(Command::Cluster(vec![(key.into(), value)]));
+    }
+
+    /// A machine gets smaller or bigger; now and then it loses what its tasks hold.
+    fn resize(&mut self, node: u32) -> Command {
+        let random = &mut self.random;
+        let cpus = *random.pick(&[500_000_000, 1_000_000_000, 2_000_000_000, 4_000_000_000, 8_000_000_000]);
+        let memory = *random.pick(&[1 << 30, 4 << 30, 8 << 30]);
+        let gpus = *random.pick(&[0, 1, 2, 3]);
+        Command::Resources { node, size: Size { cpus, memory, gpus } }
     }
 
     /// Mostly things happen one after the other; now and then all at once, or long apart.
@@ -105,7 +127,8 @@ impl Author {
             28..=30 => self.remove(),
             31..=40 => self.end_program(),
             41..=50 => self.node_wish(),
-            51..=53 => self.grow(),
+            51..=52 => self.grow(),
+            53 => self.setting(),
             54..=55 => self.remove_node(),
             56..=69 => self.machine_fault(),
             70..=79 => self.manager_fault(),
@@ -145,6 +168,9 @@ impl Author {
         }
         if random.once_in(3) {
             set("mem", (*random.pick(&["128m", "1g", "3g"])).into());
+        }
+        if random.once_in(6) {
+            set("gpu", random.range(1, 2).to_string());
         }
         if random.once_in(5) {
             set("port", (*random.pick(&["0", "80", "443", "8080"])).into());
@@ -232,10 +258,7 @@ impl Author {
             0 | 1 => Command::Availability { node, word: "drain" },
             2 => Command::Availability { node, word: "pause" },
             3 | 4 => Command::Availability { node, word: "active" },
-            5 => {
-                let cpus = *self.random.pick(&[1_000_000_000, 2_000_000_000, 8_000_000_000]);
-                Command::Resources { node, size: Size { cpus, memory: 8 << 30 } }
-            }
+            5 => self.resize(node),
             _ => {
                 let value = (*self.random.pick(&["a", "b", "c"])).into();
                 Command::Label { node, key: "zone".into(), value }

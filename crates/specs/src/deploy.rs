@@ -188,7 +188,7 @@ fn steering(fields: &Fields<'_>, findings: &mut Findings) -> Steering {
             Strategy::from_word(text).ok_or("is not a strategy; use spread or binpack")
         })
     });
-    steering.strategy = strategy.unwrap_or_default();
+    steering.strategy = strategy;
     steering
 }
 

@@ -181,7 +181,7 @@ pub(crate) const GENERIC_RESOURCE: Known = Known {
     read: &["discrete_resource_spec"],
     refused: &[(
         "named_resource_spec",
-        "named resources are not supported yet; write discrete_resource_spec",
+        "a task reserves a number of a kind and is given the names at placement; write discrete_resource_spec",
     )],
 };
 

@@ -160,7 +160,7 @@ deploy:
     assert_eq!(keys, ["node.labels.region", "node.labels.zone"]);
     assert_eq!(spec.steering.preferences[1].targets[0].percent, 70);
     assert_eq!(spec.steering.affinities[0].weight, -50);
-    assert_eq!(spec.steering.strategy, model::Strategy::Binpack);
+    assert_eq!(spec.steering.strategy, Some(model::Strategy::Binpack));
     assert_eq!(&*spec.task.placement.platforms[0].arch, "aarch64");
 }
 

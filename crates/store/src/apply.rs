@@ -160,8 +160,9 @@ impl Tx<'_> {
                         start_after: *start_after,
                     },
                 ),
-            Change::AssignTask { task, node, ports } => self.assign_task(*task, *node, ports),
+            Change::AssignTask { task, node, ports, named } => self.assign_task(*task, *node, ports, named),
             Change::DirectTask { task, desired } => self.direct_task(*task, *desired),
+            Change::DismissTask { task, reason } => self.dismiss_task(*task, reason),
             Change::ReportTask { task, node, state, at, message, programs } => self.report_task(
                 *task,
                 *node,

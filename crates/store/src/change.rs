@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, BoundPort, Cluster, Description, Desired, Index, Job, JobId, Labels, Namespace,
-    NamespaceId, Node, NodeId, NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule, Service,
-    ServiceId, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, Version,
+    Availability, BoundPort, Cluster, Description, Desired, Index, Job, JobId, Labels, NamedResource,
+    Namespace, NamespaceId, Node, NodeId, NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule,
+    Service, ServiceId, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, Version,
 };
 
 /// An object of the store, by id.
@@ -137,7 +137,7 @@ pub enum Change {
         start_after: Option<Time>,
     },
     /// Gives a pending task its node and host ports: it becomes `Assigned`. Refused when the node is gone, when a
-    /// port is held by another task there, or when less is left there than the task reserves.
+    /// port or a named resource is held by another task there, or when less is left there than the task reserves.
     AssignTask {
         /// The task.
         task: TaskId,
@@ -145,6 +145,9 @@ pub enum Change {
         node: NodeId,
         /// Its host ports.
         ports: Box<[BoundPort]>,
+        /// The named resources it gets: of each kind that has names there as many as it reserves, none of which another
+        /// task there has.
+        named: Box<[NamedResource]>,
     },
     /// Says what is wanted of a task. A lower wish than before changes nothing.
     DirectTask {
@@ -152,6 +155,14 @@ pub enum Change {
         task: TaskId,
         /// What is wanted.
         desired: Desired,
+    },
+    /// Tells a task to shut down for a reason that is not its service's doing; one that is told to end already keeps what it
+    /// was told.
+    DismissTask {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: Arc<str>,
     },
     /// What an agent reports. Changes nothing (and is no error) when the task is gone, is not on this node, or has
     /// already come further.

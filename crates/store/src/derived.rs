@@ -4,7 +4,10 @@
 use std::sync::{Arc, LazyLock};
 
 use imbl::{OrdMap, OrdSet};
-use model::{BoundPort, NodeId, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId, TaskState};
+use model::{
+    BoundPort, NamedResource, NodeId, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId,
+    TaskState,
+};
 
 use crate::slots::SlotSet;
 
@@ -14,6 +17,8 @@ pub struct NodeUse {
     reserved: Resources,
     /// Sorted by protocol and port.
     ports: Vec<(Protocol, u16, TaskId)>,
+    /// The named resources that are held, and by whom; sorted.
+    named: Vec<(NamedResource, TaskId)>,
     by_service: OrdMap<ServiceId, u32>,
     active: u32,
 }
@@ -41,6 +46,17 @@ impl NodeUse {
     /// The host ports that are held here, by protocol and number.
     pub fn ports(&self) -> impl Iterator<Item = (Protocol, u16, TaskId)> + '_ {
         self.ports.iter().copied()
+    }
+
+    /// The task that holds a named resource here.
+    pub fn holder_of(&self, one: &NamedResource) -> Option<TaskId> {
+        let at = self.named.binary_search_by(|(held, _)| held.cmp(one)).ok()?;
+        Some(self.named[at].1)
+    }
+
+    /// The named resources that are held here, by kind and value.
+    pub fn named(&self) -> impl Iterator<Item = (&NamedResource, TaskId)> + '_ {
+        self.named.iter().map(|(one, task)| (one, *task))
     }
 
     /// How many tasks of the service hold a reservation here and are wanted: those that are on their way out don't
@@ -85,6 +101,12 @@ impl NodeUse {
                 Err(at) => self.ports.insert(at, (*protocol, *port, task.id)),
             }
         }
+        for one in &task.named {
+            match self.named.binary_search_by(|(held, _)| held.cmp(one)) {
+                Ok(at) => self.named[at].1 = task.id,
+                Err(at) => self.named.insert(at, (one.clone(), task.id)),
+            }
+        }
     }
 
     /// A task gives its reservation back.
@@ -100,6 +122,9 @@ impl NodeUse {
             {
                 self.ports.remove(at);
             }
+        }
+        if !task.named.is_empty() {
+            self.named.retain(|(_, holder)| *holder != task.id);
         }
     }
 }

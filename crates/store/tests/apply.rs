@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use common::*;
 use model::{
-    Availability, Decision, Description, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role,
-    Rule, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, UpdateStatus, limits,
+    Availability, Decision, Description, Desired, Labels, NamedResource, NamespaceId, NodeState, NodeStatus,
+    Protocol, Role, Rule, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, UpdateStatus, limits,
 };
 use store::{Action, Change, ChangeSet, EventId, Object, ObjectId, Refused, Table, Tables};
 
@@ -704,4 +704,63 @@ fn a_task_made_anew_elsewhere_is_seen_where_it_was() {
     let now = w.tables.index();
     assert_eq!([1, 2].map(|n| w.tables.service_index(service_id(n))), [now; 2]);
     assert_eq!(w.tables.node_tasks_index(node_id(1)), now);
+}
+
+#[test]
+fn named_resources_are_held_once_and_as_many_as_are_reserved() {
+    let one = |value: &str| NamedResource { kind: "gpu".into(), value: value.into() };
+    let mut w = World::furnished();
+    let described = |cards: &[&str]| {
+        let mut description = Description { resources: reserve(1_000, 1_000), ..Description::default() };
+        description.resources.generic.insert("gpu".into(), cards.len() as i64);
+        description.named.insert("gpu".into(), cards.iter().map(|card| (*card).into()).collect());
+        Change::DescribeNode { node: node_id(1), description: Arc::new(description) }
+    };
+    w.must(vec![described(&["a", "b", "c"])]);
+    let mut two = reserve(1, 1);
+    two.generic.insert("gpu".into(), 2);
+    let mut cards = service(7, "cards", 7);
+    cards.revision = revision_id(7);
+    w.must(vec![Change::CreateRevision(revision(7, 7, two)), Change::CreateService(cards)]);
+    w.must(vec![create_task(71, 7, 0, 7), create_task(72, 7, 1, 7)]);
+    let give = |task: u32, cards: &[&str]| Change::AssignTask {
+        task: task_id(task),
+        node: node_id(1),
+        ports: Box::default(),
+        named: cards.iter().map(|card| one(card)).collect(),
+    };
+    for (cards, problem) in [
+        (&["a"][..], "it reserves 2 gpu and is given 1"),
+        (&["a", "b", "c"], "it reserves 2 gpu and is given 3"),
+        (&["a", "a"], "gpu a is given twice"),
+        (&["a", "d"], "has no gpu d"),
+    ] {
+        let said = w.try_apply(vec![give(71, cards)]).expect_err(problem).to_string();
+        assert!(said.contains(problem), "{said}");
+    }
+    w.must(vec![give(71, &["a", "c"])]);
+    let holders: Vec<String> =
+        w.tables.node_use(node_id(1)).named().map(|(one, _)| one.value.to_string()).collect();
+    assert_eq!(holders, ["a", "c"]);
+    w.must(vec![described(&["a", "b", "c", "d"])]);
+    let said = w.try_apply(vec![give(72, &["b", "c"])]).expect_err("c is held").to_string();
+    assert!(said.contains(&format!("is held by task {}", task_id(71))), "{said}");
+    w.must(vec![give(72, &["b", "d"]), report(71, 1, TaskState::Failed)]);
+    assert_eq!(w.tables.node_use(node_id(1)).holder_of(&one("a")), None, "given back with the end");
+    assert_eq!(w.task(71).named.len(), 2, "which it had is still known");
+}
+
+#[test]
+fn a_task_is_dismissed_once_and_says_why() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), assign(1, 1)]);
+    let dismiss = |reason: &str| Change::DismissTask { task: task_id(1), reason: reason.into() };
+    let index = w.tables.index();
+    w.must(vec![dismiss("too small")]);
+    assert_eq!((w.task(1).desired, w.task(1).dismissed.as_deref()), (Desired::Shutdown, Some("too small")));
+    assert!(w.task(1).directed > index);
+    w.must(vec![dismiss("another reason")]);
+    assert_eq!(w.task(1).dismissed.as_deref(), Some("too small"));
+    let said = w.try_apply(vec![Change::DismissTask { task: task_id(99), reason: "".into() }]);
+    assert_eq!(said.err(), Some(Refused::Missing(ObjectId::Task(task_id(99)))));
 }

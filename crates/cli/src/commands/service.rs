@@ -308,7 +308,12 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(progress::SETTLED.as_s
 const ENDED: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
 
 /// What a service wishes of its nodes.
-fn placement(fields: &mut Fields, placement: &native_api::types::Placement) {
+fn placement(fields: &mut Fields, service: &Service) {
+    let placement = &service.spec.placement;
+    let strategy = match (placement.strategy, service.strategy) {
+        (Some(own), _) => own.as_str().to_owned(),
+        (None, of_cluster) => format!("{} (the cluster's)", of_cluster.as_str()),
+    };
     let platforms = placement.platforms.iter().map(|p| format!("{}/{}", p.os, p.arch));
     fields.add_all("Platforms", platforms);
     let preferences = placement.preferences.iter().map(|p| {
@@ -318,9 +323,7 @@ fn placement(fields: &mut Fields, placement: &native_api::types::Placement) {
     fields.add_all("Spread over", preferences);
     fields
         .add_all("Affinities", placement.affinities.iter().map(|a| format!("{}:{}", a.constraint, a.weight)));
-    if placement.strategy == native_api::types::Strategy::Binpack {
-        fields.add("Strategy", "binpack");
-    }
+    fields.add("Strategy", strategy);
 }
 
 fn ports(service: &Service) -> String {
@@ -401,7 +404,7 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     if spec.placement.max_replicas_per_node > 0 {
         fields.add("Per node", format!("at most {}", spec.placement.max_replicas_per_node));
     }
-    placement(&mut fields, &spec.placement);
+    placement(&mut fields, service);
     fields.add("Ports", ports(service));
     fields.add(
         "Limits",

@@ -114,9 +114,10 @@ pub struct CommonFlags {
     /// Whether tasks whose priority is at least 10 lower may be ended to make room.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     preempt: Option<bool>,
-    /// Which of equally good nodes is taken: spread (the emptiest) or binpack (the fullest).
+    /// Which of equally good nodes is taken: spread (the emptiest), binpack (the fullest), or cluster (whichever `quelea
+    /// cluster inspect` names).
     #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
-    strategy: Option<Strategy>,
+    strategy: Option<StrategyFlag>,
     /// A condition that makes a node better, with its weight from -100 to 100: node.labels.disk==ssd:50. Replaces all
     /// that are there; an empty text takes them away.
     #[arg(long, value_name = "CONSTRAINT:WEIGHT", value_parser = affinity)]
@@ -127,6 +128,8 @@ pub struct CommonFlags {
 
 /// One `--affinity`; `None` for the empty text.
 pub type AffinityFlag = Option<Affinity>;
+/// A strategy, or none to leave it to the cluster.
+pub type StrategyFlag = Option<Strategy>;
 
 /// One `--log-opt`.
 #[derive(Clone, Debug, PartialEq)]
@@ -338,11 +341,12 @@ pub fn preference(spread: String) -> Preference {
     Preference { spread, targets: Vec::new() }
 }
 
-fn strategy(text: &str) -> Result<Strategy, String> {
+fn strategy(text: &str) -> Result<StrategyFlag, String> {
     match text {
-        "spread" => Ok(Strategy::Spread),
-        "binpack" => Ok(Strategy::Binpack),
-        _ => Err("use spread or binpack".into()),
+        "spread" => Ok(Some(Strategy::Spread)),
+        "binpack" => Ok(Some(Strategy::Binpack)),
+        "cluster" => Ok(None),
+        _ => Err("use spread or binpack, or cluster to leave it to the cluster".into()),
     }
 }
 
@@ -508,7 +512,6 @@ mod tests {
                 "--driver exec --name c --constraint node.role==manager --constraint node.labels.a!=b --replicas-max-per-node 2 -- a",
                 json!({"name": "c", "command": ["a"], "placement": {
                     "constraints": ["node.role==manager", "node.labels.a!=b"], "max_replicas_per_node": 2,
-                    "strategy": "spread",
                 }}),
             ),
             (

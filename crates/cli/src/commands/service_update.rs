@@ -250,7 +250,7 @@ mod tests {
             (&["--label-rm", "x", "--label-add", "y=2"], json!({"labels": {"y": "2"}})),
             (
                 &["--constraint-rm", "node.role == worker", "--constraint-add", "node.id==x"],
-                json!({"placement": {"constraints": ["node.id==x"], "max_replicas_per_node": 0, "strategy": "spread"}}),
+                json!({"placement": {"constraints": ["node.id==x"], "max_replicas_per_node": 0}}),
             ),
             (&["--constraint-add", "node.role == worker"], json!({})),
             (
@@ -261,7 +261,7 @@ mod tests {
                     "spread=node.id",
                 ],
                 json!({"placement": {
-                    "constraints": ["node.role==worker"], "max_replicas_per_node": 0, "strategy": "spread",
+                    "constraints": ["node.role==worker"], "max_replicas_per_node": 0,
                     "preferences": [{"spread": "node.labels.zone"}, {"spread": "node.id"}],
                 }}),
             ),

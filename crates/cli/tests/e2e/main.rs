@@ -3,6 +3,7 @@
 
 mod access;
 mod cgroups;
+mod cluster;
 mod crash;
 mod damage;
 mod dev;

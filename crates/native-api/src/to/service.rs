@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::{service_status, services, waiting_reason};
+use control::{service_status, services, settings, waiting_reason};
 use model::{RevisionId, TaskState};
 use store::{Table, Tables};
 
@@ -29,13 +29,17 @@ pub(crate) fn service(tables: &Tables, service: &model::Service) -> Service {
         previous: service.previous.map(|id| revision(tables, id)),
         update_status: service.update_status.as_ref().map(update_status),
         spec: spec(services::spec_of(tables, service)),
+        strategy: strategy(settings::strategy_of(tables, service)),
         status: status(tables, service),
     }
 }
 
-/// The index that last changed what is shown of a service. How many nodes comply with a global one depends on the nodes.
+/// The index that last changed what is shown of a service. How many nodes comply with a global one depends on the nodes,
+/// the strategy of one that names none on the cluster.
 pub(crate) fn changed(tables: &Tables, service: &model::Service) -> u64 {
     let own = tables.service_index(service.id);
+    let names_none = service.steering.strategy.is_none();
+    let own = if names_none { own.max(tables.table_index(Table::Cluster)) } else { own };
     if service.mode.is_global() { own.max(tables.table_index(Table::Nodes)) } else { own }
 }
 
@@ -134,11 +138,15 @@ fn wishes(steering: &model::Steering) -> Placement {
     Placement {
         preferences: steering.preferences.iter().map(preference).collect(),
         affinities: steering.affinities.iter().map(affinity).collect(),
-        strategy: match steering.strategy {
-            model::Strategy::Spread => Strategy::Spread,
-            model::Strategy::Binpack => Strategy::Binpack,
-        },
+        strategy: steering.strategy.map(strategy),
         ..Placement::default()
+    }
+}
+
+pub(super) fn strategy(strategy: model::Strategy) -> Strategy {
+    match strategy {
+        model::Strategy::Spread => Strategy::Spread,
+        model::Strategy::Binpack => Strategy::Binpack,
     }
 }
 

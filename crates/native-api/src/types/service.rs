@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ServiceSpec;
+use super::{ServiceSpec, Strategy};
 
 /// A service and how it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,9 @@ pub struct Service {
     pub update_status: Option<UpdateStatus>,
     /// What it shall be.
     pub spec: ServiceSpec,
+    /// Which of equally good nodes its tasks get: what its spec says, else what the cluster says.
+    #[serde(default)]
+    pub strategy: Strategy,
     /// How it is.
     pub status: ServiceStatus,
 }

@@ -375,8 +375,9 @@ pub struct Placement {
     /// What makes a node better or worse.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub affinities: Vec<Affinity>,
-    /// Which of equally good nodes is taken.
-    pub strategy: Strategy,
+    /// Which of equally good nodes is taken; the one that the whole cluster says when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
 }
 
 /// Tasks are divided over the values that nodes have for a key; nodes without a value are together.
@@ -419,6 +420,16 @@ pub enum Strategy {
     Spread,
     /// The fullest one that still has room, so that others stay free.
     Binpack,
+}
+
+impl Strategy {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Spread => "spread",
+            Self::Binpack => "binpack",
+        }
+    }
 }
 
 /// A port that a task serves.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use model::{
     Availability, Cluster, ClusterId, Constraint, Description, Desired, DriverKind, Id, Index, Labels, Meta,
-    Mode, NamespaceId, Node, NodeId, NodeState, NodeStatus, ProgramSpec, ProgramState, ProgramStatus,
-    ReplacePolicy, Revision, RevisionId, Role, Service, ServiceId, Slot, Span, Task, TaskId, TaskSpec,
-    TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState,
+    Mode, NamedResource, NamespaceId, Node, NodeId, NodeState, NodeStatus, ProgramSpec, ProgramState,
+    ProgramStatus, ReplacePolicy, Resources, Revision, RevisionId, Role, Service, ServiceId, Slot, Span,
+    Task, TaskId, TaskSpec, TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState,
 };
 use orchestrator::{Cx, Key, PLAN_OBJECTS, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{Change, ChangeSet, Entry, Tables};
@@ -114,7 +114,11 @@ impl World {
             role: Role::Worker,
             availability: Availability::Active,
             labels: Labels::new(),
-            description: Arc::new(Description { hostname: name.into(), ..Description::default() }),
+            description: Arc::new(Description {
+                hostname: name.into(),
+                resources: Resources { nano_cpus: 1_000, ..Resources::default() },
+                ..Description::default()
+            }),
             status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
         };
         self.apply(vec![Change::CreateNode(node)]);
@@ -222,6 +226,14 @@ impl World {
     pub fn label(&mut self, name: &str, key: &str, value: &str) {
         let (key, value) = (key.into(), value.into());
         self.set_node(name, |n| drop(n.labels.insert(key, value)));
+    }
+
+    /// The agent of a node says this of its machine now.
+    pub fn describe(&mut self, name: &str, change: impl FnOnce(&mut Description)) {
+        let node = self.node_named(name);
+        let mut description = Description::clone(&node.description);
+        change(&mut description);
+        self.apply(vec![Change::DescribeNode { node: node.id, description: Arc::new(description) }]);
     }
 
     pub fn state(&mut self, name: &str, state: NodeState) {
@@ -457,11 +469,15 @@ impl World {
     pub fn placement(&self) -> Option<Change> {
         for task in self.tables.tasks_waiting() {
             let spec = Arc::clone(&self.tables.revision(task.revision).expect("its revision").task);
+            let reserves = spec.reservation();
             let fits = |node: &Node| {
                 node.takes_tasks()
                     && self.tables.node_use(node.id).active() < u32::try_from(self.room).unwrap_or(u32::MAX)
                     && task.node.is_none_or(|id| id == node.id)
                     && spec.placement.constraints.iter().all(|c| c.holds(node))
+                    && (spec.placement.platforms.is_empty()
+                        || spec.placement.platforms.iter().any(|p| p.runs_on(&node.description.platform)))
+                    && node.description.resources.fits(self.tables.node_use(node.id).reserved(), &reserves)
             };
             let of_service = |id: NodeId| {
                 let tasks = self.tables.tasks_of_node(id);
@@ -469,9 +485,27 @@ impl World {
             };
             let nodes = self.tables.nodes().filter(|n| fits(n));
             let Some(node) = nodes.map(|n| n.id).min_by_key(|id| (of_service(*id), *id)) else { continue };
-            return Some(Change::AssignTask { task: task.id, node, ports: Box::default() });
+            return Some(Change::AssignTask {
+                task: task.id,
+                node,
+                ports: Box::default(),
+                named: self.names_for(node, &reserves),
+            });
         }
         None
+    }
+
+    /// The named resources that a task gets: the first ones that are free.
+    fn names_for(&self, node: NodeId, reserves: &Resources) -> Box<[NamedResource]> {
+        let (node, used) = self.tables.node_with_use(node).expect("the node");
+        let mut given: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+        let free = node.description.each_named().filter(|one| used.holder_of(one).is_none());
+        free.filter(|one| {
+            let given = given.entry(Arc::clone(&one.kind)).or_default();
+            *given += 1;
+            *given <= reserves.generic.get(&one.kind).copied().unwrap_or(0)
+        })
+        .collect()
     }
 
     // ---- the agents

@@ -84,7 +84,12 @@ fn wants_global(tables: &Tables, service: &Service, node: &Node) -> bool {
 
 fn complies(tables: &Tables, service: &Service, node: &Node) -> bool {
     let revision = tables.revision(service.revision);
-    revision.is_some_and(|r| r.task.placement.constraints.iter().all(|c| c.holds(node)))
+    revision.is_some_and(|r| {
+        let placement = &r.task.placement;
+        let here = &node.description.platform;
+        let platform = placement.platforms.is_empty() || placement.platforms.iter().any(|p| p.runs_on(here));
+        platform && placement.constraints.iter().all(|c| c.holds(node))
+    })
 }
 
 /// True on a paused node, which keeps what it has, and for a task that waits for a node that has never been seen.

@@ -86,5 +86,13 @@ impl Tx<'_> {
 
 /// A task with another status and other programs. As `clone`, without copying what is replaced.
 fn reported(old: &Task, status: TaskStatus, programs: Box<[ProgramStatus]>) -> Task {
-    Task { status, programs, ports: old.ports.clone(), unplaced: old.unplaced.clone(), ..*old }
+    Task {
+        status,
+        programs,
+        ports: old.ports.clone(),
+        named: old.named.clone(),
+        dismissed: old.dismissed.clone(),
+        unplaced: old.unplaced.clone(),
+        ..*old
+    }
 }

@@ -20,7 +20,8 @@ use super::node::{DESCRIPTION, DescriptionMessage, NodeStatusMessage};
 use super::shape::{self, PLAIN, Shape, Value, Walk, many, one, texts as repeated};
 use super::spec::{BoundPortMessage, read_all};
 use super::task::{
-    PROGRAM_STATUS, ProgramStatusMessage, SLOT, SlotMessage, UNPLACED, UnplacedMessage, report_messages,
+    NamedResourceMessage, PROGRAM_STATUS, ProgramStatusMessage, SLOT, SlotMessage, UNPLACED, UnplacedMessage,
+    report_messages,
 };
 use crate::{Change, Guard, ObjectId};
 
@@ -158,7 +159,7 @@ struct MoveUpdateMessage {
 
 const MOVE_UPDATE: Shape = Shape { what: "the next state of an update", fields: &[one(1, &PLAIN)] };
 
-/// A placement. Fields: 1 task, 2 node, 3 ports.
+/// A placement. Fields: 1 task, 2 node, 3 ports, 18 named.
 #[derive(Clone, PartialEq, Message)]
 struct AssignTaskMessage {
     #[prost(message, optional, tag = "1")]
@@ -167,12 +168,30 @@ struct AssignTaskMessage {
     node: Option<IdMessage>,
     #[prost(message, repeated, tag = "3")]
     ports: Vec<BoundPortMessage>,
+    #[prost(message, repeated, tag = "18")]
+    named: Vec<NamedResourceMessage>,
 }
 
 const ASSIGN_TASK: Shape = Shape {
     what: "an assignment",
-    fields: &[one(1, &PLAIN), one(2, &PLAIN), many(3, limits::PORTS, &PLAIN)],
+    fields: &[
+        one(1, &PLAIN),
+        one(2, &PLAIN),
+        many(3, limits::PORTS, &PLAIN),
+        many(18, limits::NAMED_RESOURCES, &PLAIN),
+    ],
 };
+
+/// A task that has to go. Fields: 1 task, 2 reason.
+#[derive(Clone, PartialEq, Message)]
+struct DismissTaskMessage {
+    #[prost(message, optional, tag = "1")]
+    task: Option<IdMessage>,
+    #[prost(string, tag = "2")]
+    reason: String,
+}
+
+const DISMISS_TASK: Shape = Shape { what: "a dismissal", fields: &[one(1, &PLAIN)] };
 
 /// What is wanted of a task. Fields: 1 task, 2 desired.
 #[derive(Clone, PartialEq, Message)]
@@ -300,12 +319,16 @@ fn write_task(change: &Change, out: &mut Vec<u8>) {
             };
             put(15, &message, out);
         }
-        Change::AssignTask { task, node, ports } => {
+        Change::AssignTask { task, node, ports, named } => {
             let ports = ports.iter().map(Wire::to_message).collect();
-            put(16, &AssignTaskMessage { task: id(task.0), node: id(node.0), ports }, out);
+            let named = named.iter().map(Wire::to_message).collect();
+            put(16, &AssignTaskMessage { task: id(task.0), node: id(node.0), ports, named }, out);
         }
         Change::DirectTask { task, desired } => {
             put(17, &DirectTaskMessage { task: id(task.0), desired: desired.number() }, out);
+        }
+        Change::DismissTask { task, reason } => {
+            put(46, &DismissTaskMessage { task: id(task.0), reason: reason.to_string() }, out);
         }
         Change::ReportTask { task, node, state, at, message, programs } => {
             let message = ReportTaskMessage {
@@ -380,6 +403,7 @@ fn shape_of(tag: u32) -> Result<&'static Shape, CodecError> {
         22 => &DECIDE,
         30 => &ROLL_BACK,
         31 => &MOVE_UPDATE,
+        46 => &DISMISS_TASK,
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }
@@ -433,6 +457,7 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
                 task: TaskId(need_id(m.task, TASK)?),
                 node: NodeId(need_id(m.node, NODE)?),
                 ports: read_all(m.ports, texts)?,
+                named: read_all(m.named, texts)?,
             }
         }
         17 => {
@@ -474,6 +499,10 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
                 state: UpdateState::read(m.state)?,
                 message: texts.get(m.message),
             }
+        }
+        46 => {
+            let m: DismissTaskMessage = decode(bytes, what)?;
+            Change::DismissTask { task: TaskId(need_id(m.task, TASK)?), reason: texts.get(m.reason) }
         }
         number => return Err(CodecError::Unknown { what: "change", number }),
     })

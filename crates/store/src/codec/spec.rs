@@ -211,6 +211,7 @@ pub(super) fn key_number(key: &ConstraintKey) -> (u32, &str) {
         ConstraintKey::Arch => (6, ""),
         ConstraintKey::NodeLabel(name) => (7, name),
         ConstraintKey::EngineLabel(name) => (8, name),
+        ConstraintKey::DistinctHosts => (23, ""),
     }
 }
 
@@ -225,6 +226,7 @@ pub(super) fn read_key(number: u32, label: String, texts: &mut Texts) -> Result<
         6 => ConstraintKey::Arch,
         7 => ConstraintKey::NodeLabel(texts.get(label)),
         8 => ConstraintKey::EngineLabel(texts.get(label)),
+        23 => ConstraintKey::DistinctHosts,
         number => return Err(CodecError::Unknown { what: "key of a constraint", number }),
     })
 }

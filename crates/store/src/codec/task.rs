@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Decision, Desired, FilterKind, NodeId, ProgramEvent, ProgramState, ProgramStatus, Refusal, RevisionId,
-    Rule, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
+    Decision, Desired, FilterKind, NamedResource, NodeId, ProgramEvent, ProgramState, ProgramStatus, Refusal,
+    RevisionId, Rule, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
 };
 use prost::Message;
 
@@ -195,8 +195,31 @@ impl Wire for Unplaced {
     }
 }
 
+/// One named resource. Fields: 1 kind, 2 value.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct NamedResourceMessage {
+    #[prost(string, tag = "1")]
+    kind: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+impl Wire for NamedResource {
+    type Message = NamedResourceMessage;
+    const SHAPE: Shape = PLAIN;
+
+    fn to_message(&self) -> NamedResourceMessage {
+        NamedResourceMessage { kind: self.kind.to_string(), value: self.value.to_string() }
+    }
+
+    fn from_message(m: NamedResourceMessage, texts: &mut Texts) -> Result<Self, CodecError> {
+        Ok(Self { kind: texts.get(m.kind), value: texts.get(m.value) })
+    }
+}
+
 /// A task. Fields: 1 id, 2 service, 3 slot, 4 revision, 5 node, 6 desired, 7 start_after, 8 state, 9 at, 10 applied_at,
-/// 11 message, 12 programs, 13 ports, 14 unplaced, 15 created, 16 modified, 17 directed, 18 created_at.
+/// 11 message, 12 programs, 13 ports, 14 unplaced, 15 created, 16 modified, 17 directed, 18 created_at,
+/// 33 named, 34 dismissed.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TaskMessage {
     #[prost(message, optional, tag = "1")]
@@ -235,6 +258,10 @@ pub(super) struct TaskMessage {
     directed: u64,
     #[prost(sfixed64, tag = "18")]
     created_at: i64,
+    #[prost(message, repeated, tag = "33")]
+    named: Vec<NamedResourceMessage>,
+    #[prost(string, optional, tag = "34")]
+    dismissed: Option<String>,
 }
 
 const TASK: Shape = Shape {
@@ -248,6 +275,7 @@ const TASK: Shape = Shape {
         many(12, limits::PROGRAMS, &PROGRAM_STATUS),
         many(13, limits::PORTS, &PLAIN),
         one(14, &UNPLACED),
+        many(33, limits::NAMED_RESOURCES, &PLAIN),
     ],
 };
 
@@ -275,6 +303,8 @@ impl Wire for Task {
             modified: self.modified,
             directed: self.directed,
             created_at: self.created_at.0,
+            named: self.named.iter().map(Wire::to_message).collect(),
+            dismissed: self.dismissed.as_ref().map(ToString::to_string),
         }
     }
 
@@ -303,6 +333,8 @@ impl Wire for Task {
             modified: m.modified,
             directed: m.directed,
             created_at: Time(m.created_at),
+            named: read_all(m.named, texts)?,
+            dismissed: m.dismissed.map(|t| texts.get(t)),
         })
     }
 }

@@ -1,16 +1,16 @@
 //! Every kind of value with every field set to something, from a seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
     Affinity, Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey, Description,
     Desired, DriverInfo, DriverKind, FailureAction, FilterKind, Id, Job, JobId, Labels, Lifecycle, Limits,
-    LogPolicy, Meta, Mode, Namespace, NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement,
-    Platform, PortMode, PortSpec, Preference, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus,
-    Protocol, Ratio, Refusal, ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule,
-    Service, ServiceId, Slot, Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced,
-    UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus,
+    LogPolicy, Meta, Mode, NamedResource, Namespace, NamespaceId, Node, NodeId, NodeState, NodeStatus,
+    Operator, Placement, Platform, PortMode, PortSpec, Preference, ProgramEvent, ProgramSpec, ProgramState,
+    ProgramStatus, Protocol, Ratio, Refusal, ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId,
+    Role, Rule, Service, ServiceId, Slot, Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState,
+    Time, Unplaced, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus,
 };
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId};
 
@@ -179,6 +179,7 @@ impl Random {
             }),
             engine_labels: self.labels(),
             version: self.text(),
+            named: self.names(),
         })
     }
 
@@ -243,7 +244,7 @@ impl Random {
         Steering {
             preferences: self.list(|r| Preference { over: r.constraint().key, targets: r.list(target) }),
             affinities: self.list(|r| Affinity { to: r.constraint(), weight: r.next() as i8 }),
-            strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
+            strategy: self.maybe(|r| r.pick(&[Strategy::Spread, Strategy::Binpack])),
             preempt: self.yes(),
         }
     }
@@ -304,6 +305,18 @@ impl Random {
         }
     }
 
+    fn names(&mut self) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
+        let mut names = BTreeMap::<_, BTreeSet<_>>::new();
+        for NamedResource { kind, value } in self.list::<NamedResource, Vec<_>>(Self::named) {
+            names.entry(kind).or_default().insert(value);
+        }
+        names
+    }
+
+    fn named(&mut self) -> NamedResource {
+        NamedResource { kind: self.text(), value: self.text() }
+    }
+
     fn state(&mut self) -> TaskState {
         self.pick(&TaskState::ALL)
     }
@@ -319,6 +332,9 @@ impl Random {
                 heartbeat: self.span(),
                 orphan_after: self.span(),
                 history: self.small(),
+                history_failed: self.small(),
+                history_age: self.span(),
+                strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
             }),
             1 => Change::PutNamespace(Namespace {
                 id: NamespaceId(self.id()),
@@ -368,7 +384,12 @@ impl Random {
                 desired: self.pick(&Desired::ALL),
                 start_after: self.maybe(Self::time),
             },
-            15 => Change::AssignTask { task, node, ports: self.list(Self::bound_port) },
+            15 => Change::AssignTask {
+                task,
+                node,
+                ports: self.list(Self::bound_port),
+                named: self.list(Self::named),
+            },
             16 => Change::DirectTask { task, desired: self.pick(&Desired::ALL) },
             17 => Change::ReportTask {
                 task,
@@ -394,6 +415,7 @@ impl Random {
                 state: self.pick(UpdateState::ALL),
                 message: self.text(),
             },
+            23 => Change::DismissTask { task, reason: self.text() },
             _ => Change::Decide {
                 service: ServiceId(self.id()),
                 rule: self.pick(Rule::ALL),
@@ -433,4 +455,4 @@ impl Random {
 }
 
 /// How many kinds of change there are.
-pub const KINDS: u64 = 24;
+pub const KINDS: u64 = 25;
