@@ -86,6 +86,9 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     let first = service(&cluster, id);
     run(services::update(&cluster, "web", None, command(spec("web", 1), &["true"]))).unwrap();
     run(services::scale(&cluster, "web", None, 5)).unwrap();
+    let mut steered = command(spec("web", 5), &["true"]);
+    steered.steering.strategy = model::Strategy::Binpack;
+    run(services::update(&cluster, "web", None, steered)).unwrap();
     let second = service(&cluster, id);
     let began = second.update_status.clone().expect("an update");
     assert_eq!((began.state, began.automatic), (UpdateState::Updating, false));
@@ -97,6 +100,7 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     let back = service(&cluster, id);
     assert_eq!((back.revision, back.previous), (first.revision, Some(second.revision)));
     assert_eq!(back.mode, Mode::Replicated { replicas: 5 });
+    assert_eq!(back.steering.strategy, model::Strategy::Binpack, "steering is the service's, not the revision's");
     let status = back.update_status.clone().expect("a rollback");
     assert_eq!((status.state, &*status.message), (UpdateState::RollbackStarted, "rollback as requested"));
     // And forth again.
@@ -138,6 +142,46 @@ fn a_rollback_goes_to_what_last_came_through() {
     assert_ne!(second.previous, None);
     assert_eq!(second.previous, Some(first));
     assert_eq!(cluster.snapshot().revision(fifth.revision).unwrap().number, 5);
+}
+
+/// 1 to 2 (unfinished), back to 1, on to 3: what last came through is 1.
+#[test]
+fn a_rollback_after_a_return_in_the_middle_goes_to_what_last_came_through() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 1));
+    let first = service(&cluster, id).revision;
+    let update = |word: &str| {
+        run(services::update(&cluster, "web", None, command(spec("web", 1), &[word]))).unwrap();
+        service(&cluster, id)
+    };
+    update("two");
+    run(services::update(&cluster, "web", None, spec("web", 1))).unwrap();
+    assert_eq!(service(&cluster, id).revision, first);
+    assert_eq!(update("three").previous, Some(first), "two never came through");
+    // The same, with rollbacks: 1, 3, 1, 3, on to 4.
+    run(services::rollback(&cluster, "web", None)).unwrap();
+    run(services::rollback(&cluster, "web", None)).unwrap();
+    assert_eq!(update("four").previous, Some(first), "three never came through either");
+}
+
+/// A spec that only an older revision had which never came through: tasks that still run it stay, since it is the same revision.
+#[test]
+fn an_update_back_to_a_spec_that_tasks_still_run_takes_its_revision() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 2));
+    let update = |word: &str| {
+        run(services::update(&cluster, "web", None, command(spec("web", 2), &[word]))).unwrap();
+        service(&cluster, id)
+    };
+    let first = service(&cluster, id).revision;
+    let second = update("two").revision;
+    cluster.add_task(id, Slot::Number(0));
+    update("three");
+    let back = update("two");
+    assert_eq!((back.revision, back.previous), (second, Some(first)));
+    assert!(back.update_status.as_ref().is_some_and(|u| u.state == UpdateState::Updating));
+    let fourth = update("four");
+    assert_eq!(cluster.snapshot().revision(fourth.revision).unwrap().number, 4, "no number is given twice");
 }
 
 #[test]

@@ -256,6 +256,9 @@ impl Random {
             max_failure_ratio: Ratio::from_millionths((self.next() % 1_000_001) as u32).expect("at most all"),
             order: self.pick(UpdateOrder::ALL),
             failure_action: self.pick(FailureAction::ALL),
+            canary: self.small(),
+            auto_promote: self.yes(),
+            promote_within: self.span(),
         }
     }
 
@@ -266,6 +269,10 @@ impl Random {
             started_at: self.time(),
             completed_at: self.time(),
             automatic: self.yes(),
+            since: self.time(),
+            canary: self.small(),
+            unproven: self.maybe(|r| RevisionId(r.id())),
+            newest: self.next(),
             message: self.text(),
         }
     }
@@ -384,6 +391,7 @@ impl Random {
                 tasks: self.list(|r| TaskId(r.id())),
                 unplaced: self.maybe(Self::unplaced),
             },
+            24 => Change::Promote { service: ServiceId(self.id()), message: self.text() },
             21 => Change::RollBack {
                 service: ServiceId(self.id()),
                 automatic: self.yes(),
@@ -433,4 +441,4 @@ impl Random {
 }
 
 /// How many kinds of change there are.
-pub const KINDS: u64 = 24;
+pub const KINDS: u64 = 25;
