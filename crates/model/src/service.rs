@@ -112,7 +112,9 @@ impl Service {
     /// In how many of the lowest slots a canary shall stand now.
     pub fn canaries(&self) -> u32 {
         match (&self.update_status, self.mode) {
-            (Some(status), Mode::Replicated { replicas }) if status.tries_canaries() => status.canary.min(replicas),
+            (Some(status), Mode::Replicated { replicas }) if status.tries_canaries() => {
+                status.canary.min(replicas)
+            }
             _ => 0,
         }
     }

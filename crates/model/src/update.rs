@@ -214,7 +214,8 @@ pub struct UpdateStatus {
 impl UpdateStatus {
     /// True while the revision is tried by canaries that were not promoted yet.
     pub fn tries_canaries(&self) -> bool {
-        self.canary > 0 && matches!(self.state, UpdateState::Updating | UpdateState::Canary | UpdateState::Paused)
+        self.canary > 0
+            && matches!(self.state, UpdateState::Updating | UpdateState::Canary | UpdateState::Paused)
     }
 
     /// True when the revision that is put back is what canaries stood beside: each of their slots has its own task still.

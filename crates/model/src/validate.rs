@@ -309,9 +309,11 @@ fn check_policy(name: &str, policy: &UpdatePolicy) -> Check {
 fn check_canaries(spec: &ServiceSpec) -> Check {
     let UpdatePolicy { canary, auto_promote, promote_within, .. } = spec.update;
     match spec.mode {
-        Mode::Replicated { replicas } => ensure(canary <= replicas || replicas == 0, "update.canary", || {
-            format!("{canary} canaries are more than the {replicas} replicas of the service")
-        })?,
+        Mode::Replicated { replicas } => {
+            ensure(canary <= replicas || replicas == 0, "update.canary", || {
+                format!("{canary} canaries are more than the {replicas} replicas of the service")
+            })?
+        }
         mode => ensure(canary == 0, "update.canary", || {
             format!("a {} service has no canaries; only a replicated one can", mode.as_str())
         })?,

@@ -145,7 +145,8 @@ fn is_overdue(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course) -
         draft.wake(until);
         return false;
     }
-    let text = format!("update paused: its canaries were not promoted within {within}; promote or abort them");
+    let text =
+        format!("update paused: its canaries were not promoted within {within}; promote or abort them");
     draft.move_update(wanted.id(), UpdateState::Paused, text);
     true
 }

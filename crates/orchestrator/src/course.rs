@@ -102,7 +102,9 @@ impl<'a> Wanted<'a> {
                 return if now < at { Progress::Watched(at) } else { Progress::Proven };
             }
             state if state < TaskState::Assigned => {
-                turn(task, task.created_at.max(self.since())) + monitor.max(PLACE_WITHIN) + self.stop_time(tasks)
+                turn(task, task.created_at.max(self.since()))
+                    + monitor.max(PLACE_WITHIN)
+                    + self.stop_time(tasks)
             }
             _ => turn(task, task.status.applied_at.max(self.since())) + START_WITHIN,
         };

@@ -115,7 +115,8 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
         // Canaries of an update that was taken over stand beside the same task.
         for task in own.iter().filter(|t| !of_previous(t) && t.fills_slot()) {
             let (old, new) = (number_of(draft.view, task.revision), number_of(draft.view, revision));
-            let text = format!("{}: what tried revision {old} gives way to revision {new}", name(draft, task));
+            let text =
+                format!("{}: what tried revision {old} gives way to revision {new}", name(draft, task));
             draft.note(task, Rule::Update, text);
             removal::stop(draft, task);
         }

@@ -3,8 +3,8 @@
 mod world;
 
 use model::{
-    Availability, Condition, FailureAction, NodeState, Ratio, ServiceId, Slot, Span, TaskId, TaskState, UpdateOrder,
-    UpdatePolicy, UpdateState,
+    Availability, Condition, FailureAction, NodeState, Ratio, ServiceId, Slot, Span, TaskId, TaskState,
+    UpdateOrder, UpdatePolicy, UpdateState,
 };
 use world::{SECOND, World, constrained, replicas, spec, with};
 
@@ -62,7 +62,11 @@ fn canaries_wait_beside_their_originals_until_they_are_promoted() {
     assert_eq!(w.revisions(s), [2; 4], "{}", w.show(s));
     assert_eq!(running(&w, s, 2)[..2], tried);
     assert_eq!(w.update_state(s), "completed: update completed");
-    assert!(w.decisions(s).iter().any(|d| d == "update: 2 tasks of revision 2 made as canaries"), "{:?}", w.decisions(s));
+    assert!(
+        w.decisions(s).iter().any(|d| d == "update: 2 tasks of revision 2 made as canaries"),
+        "{:?}",
+        w.decisions(s)
+    );
 }
 
 #[test]
@@ -92,7 +96,8 @@ fn canaries_that_last_may_promote_themselves() {
     assert_eq!(w.state_of(s), Some(UpdateState::Completed));
     let said = w.decisions(s);
     assert!(
-        said.iter().any(|d| d == "promoted: canaries promoted by themselves: 1 canary has been watched for 5s"),
+        said.iter()
+            .any(|d| d == "promoted: canaries promoted by themselves: 1 canary has been watched for 5s"),
         "{said:?}"
     );
 }
@@ -100,7 +105,9 @@ fn canaries_that_last_may_promote_themselves() {
 /// nomad#10465 and others: whatever keeps a canary from lasting, the failure action is taken in bounded time.
 #[test]
 fn d3_a_canary_that_can_never_start_fails_at_its_deadline_and_reverts() {
-    for broken in [spec("rejects"), spec("stuck"), spec("exits 3 100"), constrained("runs", "node.hostname==nowhere")] {
+    for broken in
+        [spec("rejects"), spec("stuck"), spec("exits 3 100"), constrained("runs", "node.hostname==nowhere")]
+    {
         for (action, state) in [
             (FailureAction::Rollback, UpdateState::RollbackCompleted),
             (FailureAction::Pause, UpdateState::Paused),
@@ -156,7 +163,8 @@ fn d5_services_with_and_without_canaries_both_complete() {
 /// goes on its tasks have their whole time again.
 #[test]
 fn d6_what_stands_still_does_not_fail_and_deadlines_begin_anew() {
-    let policy = UpdatePolicy { promote_within: seconds(60), failure_action: FailureAction::Rollback, ..canaries(1) };
+    let policy =
+        UpdatePolicy { promote_within: seconds(60), failure_action: FailureAction::Rollback, ..canaries(1) };
     let (mut w, s, before) = begun(3, policy, slow("runs"));
     w.pass(seconds(70));
     let told = "paused: update paused: its canaries were not promoted within 1m0s; promote or abort them";
@@ -265,7 +273,12 @@ fn a_new_spec_ends_the_canaries_before_and_begins_others() {
         w.policies(s, UpdatePolicy::default(), UpdatePolicy::default());
         w.update(s, slow("runs"));
         w.pass(seconds(40));
-        assert_eq!((w.revisions(s), w.state_of(s)), (vec![4; 3], Some(UpdateState::Completed)), "{}", w.show(s));
+        assert_eq!(
+            (w.revisions(s), w.state_of(s)),
+            (vec![4; 3], Some(UpdateState::Completed)),
+            "{}",
+            w.show(s)
+        );
     }
 }
 

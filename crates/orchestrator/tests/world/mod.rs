@@ -356,7 +356,8 @@ impl World {
             let doubles = self.allow_doubles
                 || service.update.canary > 0
                 || service.update_status.as_ref().is_some_and(|u| u.canary > 0)
-                ||  start_first(&service.update) || start_first(&service.rollback);
+                || start_first(&service.update)
+                || start_first(&service.rollback);
             let mut filling: BTreeMap<Slot, usize> = BTreeMap::new();
             for task in self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
                 *filling.entry(task.slot).or_default() += 1;

@@ -13,7 +13,7 @@ use super::fields::{
     IdMessage, LabelMap, MetaMessage, Texts, Wire, id, labels, meta, need, need_id, need_meta, read_labels,
 };
 use super::shape::{PLAIN, Shape, one, texts as repeated};
-use super::spec::{TASK_SPEC, UPDATE_STATUS, TaskSpecMessage, UpdateMessage, UpdateStatusMessage};
+use super::spec::{TASK_SPEC, TaskSpecMessage, UPDATE_STATUS, UpdateMessage, UpdateStatusMessage};
 use super::steering::{STEERING, SteeringMessage, read_steering, steering};
 
 /// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use model::{
     BoundPort, Condition, Constraint, ConstraintKey, DriverKind, FailureAction, Lifecycle, Limits, LogPolicy,
     Operator, Placement, Platform, PortMode, PortSpec, ProgramSpec, Protocol, Ratio, ReplacePolicy,
-    Resources, RestartPolicy, RevisionId, Span, TaskSpec, Time, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus,
-    limits,
+    Resources, RestartPolicy, RevisionId, Span, TaskSpec, Time, UpdateOrder, UpdatePolicy, UpdateState,
+    UpdateStatus, limits,
 };
 use prost::Message;
 
