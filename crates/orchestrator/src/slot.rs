@@ -118,6 +118,7 @@ fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Ta
             let text =
                 format!("{}: what tried revision {old} gives way to revision {new}", name(draft, task));
             draft.note(task, Rule::Update, text);
+            draft.guard_service(wanted.id());
             removal::stop(draft, task);
         }
         own.retain(of_previous);
@@ -139,7 +140,10 @@ fn tend_canary(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, canar
                 let others: Vec<&Task> = canaries.iter().copied().filter(|t| !t.fills_slot()).collect();
                 release(draft, task, &others);
             }
-            None => removal::stop(draft, task),
+            None => {
+                draft.guard_service(wanted.id());
+                removal::stop(draft, task);
+            }
         }
     }
 }

@@ -355,6 +355,7 @@ fn change(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, slot:
     let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
     let deciding = replace::deciding(&tasks, wanted.service.revision);
     if wanted.service.is_aborted() && deciding.is_some_and(|t| t.revision == wanted.service.revision) {
+        draft.guard_service(wanted.id());
         // What the canary stood beside has ended, and its own policy says what comes next.
         for task in tasks.iter().filter(|t| t.fills_slot()) {
             removal::stop(draft, task);

@@ -4,6 +4,7 @@
 mod acknowledged;
 mod backward;
 mod converged;
+mod originals;
 mod ports;
 mod reaped;
 mod redeploy;
@@ -76,6 +77,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
         Box::<backward::Backward>::default(),
         Box::<slots::Slots>::default(),
+        Box::<originals::Originals>::default(),
         Box::<reservations::Reservations>::default(),
         Box::<ports::Ports>::default(),
         Box::<same_state::SameState>::default(),

@@ -417,22 +417,22 @@ fn keys_that_cannot_be() {
         ),
         (
             "command: a\ndeploy: {replicas: 2, update_config: {x-canary: 3}}",
-            "2:47 deploy.update_config.x-canary:",
+            "2:49 deploy.update_config.x-canary:",
             "3 canaries are more than the 2 replicas of the service",
         ),
         (
             "command: a\ndeploy: {mode: global, update_config: {x-canary: 1}}",
-            "2:47 deploy.update_config.x-canary:",
+            "2:50 deploy.update_config.x-canary:",
             "a global service has no canaries; only a replicated one can",
         ),
         (
             "command: a\ndeploy: {update_config: {x-auto-promote: yes}}",
-            "2:50 deploy.update_config.x-auto-promote:",
+            "2:42 deploy.update_config.x-auto-promote:",
             "\"yes\" is neither true nor false",
         ),
         (
             "command: a\ndeploy: {rollback_config: {x-canary: 1}}",
-            "2:45 deploy.rollback_config.x-canary:",
+            "2:38 deploy.rollback_config.x-canary:",
             "a rollback has no canaries",
         ),
         (
