@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use model::{Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState, UpdateState, UpdateStatus};
+use model::{
+    Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState, UpdateOrder, UpdateState, UpdateStatus,
+};
 use store::Tables;
 
 use super::slots::is_canary;
@@ -116,6 +118,19 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
     let task = match filling[..] {
         [] => return empty_problem(service, &tasks),
         [task] => task,
+        [a, b] if is_tried_beside(service, a, b) || is_tried_beside(service, b, a) => {
+            let (new, old) = if a.revision == service.revision { (a, b) } else { (b, a) };
+            let own = place_problem(tables, old).or_else(|| place_problem(tables, new));
+            let lasts = ends_by_itself(tables, new) || new.status.state != TaskState::Running;
+            return match own {
+                None if !lasts => {
+                    Some("the new task lasts beside the old one, and that one does not go".into())
+                }
+                None if ends_by_itself(tables, new) => None,
+                None => state_problem(quiet, new),
+                problem => problem,
+            };
+        }
         _ => return Some(format!("{} tasks are wanted", filling.len())),
     };
     if let Some(problem) = place_problem(tables, task) {
@@ -128,6 +143,12 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
         return update_problem(tables, service, task);
     }
     state_problem(quiet, task)
+}
+
+/// True for a new task that a start-first update tries, again and again perhaps, beside the one of the slot.
+fn is_tried_beside(service: &Service, new: &Task, old: &Task) -> bool {
+    let start_first = service.update.order == UpdateOrder::StartFirst;
+    start_first && new.revision == service.revision && old.revision != service.revision
 }
 
 /// A slot of a service whose update tries canaries: its own task is as if there were no update, and one canary at most stands beside it. When all run
