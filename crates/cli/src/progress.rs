@@ -364,7 +364,9 @@ fn still_to_settle(at: &str, clock: Timestamp) -> Duration {
 impl Line {
     fn is_there(&self) -> bool {
         let settled = self.settles_at.is_none_or(|at| Instant::now() >= at);
-        self.finished || (settled && self.there_since.is_some_and(|since| since.elapsed() >= STEADY))
+        self.finished
+            || self.awaits_promotion()
+            || (settled && self.there_since.is_some_and(|since| since.elapsed() >= STEADY))
     }
 
     fn check_update(&self, index: u64) -> Result<(), Failure> {
@@ -385,7 +387,12 @@ impl Line {
 
     fn is_updating(&self) -> bool {
         let state = self.update.as_ref().map(|u| u.state);
-        matches!(state, Some(UpdateState::Updating | UpdateState::RollbackStarted))
+        matches!(state, Some(UpdateState::Updating | UpdateState::Canary | UpdateState::RollbackStarted))
+    }
+
+    /// Somebody has to say how to go on: there is nothing more to wait for.
+    fn awaits_promotion(&self) -> bool {
+        self.update.as_ref().is_some_and(|u| u.state == UpdateState::Canary)
     }
 
     fn ended(&self) -> u64 {
@@ -504,6 +511,14 @@ impl Line {
     fn text(&self) -> String {
         let Some(status) = &self.status else { return format!("{}: ...", self.name) };
         let mut text = format!("{}: {}/{} running", self.name, status.running, status.wanted);
+        if let Some(update) = self.update.as_ref().filter(|_| self.awaits_promotion()) {
+            text = format!("{}: {}", self.name, update.message);
+            text.push_str(&format!(
+                "; next: `quelea service promote {0}` or `quelea service abort {0}`",
+                self.name
+            ));
+            return plain(&text);
+        }
         if self.is_there() {
             text.push_str(if self.finished { ", ended with success" } else { ", steady" });
             return text;
@@ -516,8 +531,12 @@ impl Line {
     fn details(&self) -> String {
         let Some(status) = &self.status else { return String::new() };
         let mut text = String::new();
-        if status.updated < status.wanted && status.updated > 0 {
-            text.push_str(&format!(", {} of the new revision", status.updated));
+        match self.update.as_ref().and_then(|u| u.canaries) {
+            Some(n) => text.push_str(&format!(", {} of {n} canaries there", status.updated)),
+            None if status.updated < status.wanted && status.updated > 0 => {
+                text.push_str(&format!(", {} of the new revision", status.updated));
+            }
+            None => {}
         }
         match &self.update {
             Some(update) if update.state == UpdateState::RollbackStarted => {

@@ -43,6 +43,27 @@ pub enum Question {
         /// How many.
         replicas: u32,
     },
+    /// Put the revision before back.
+    Rollback {
+        /// The service.
+        reference: String,
+        /// Only if it still has this version.
+        version: Option<Version>,
+    },
+    /// Promote the canaries of a service.
+    Promote {
+        /// The service.
+        reference: String,
+        /// Only if it still has this version.
+        version: Option<Version>,
+    },
+    /// Abort the canaries of a service.
+    Abort {
+        /// The service.
+        reference: String,
+        /// Only if it still has this version.
+        version: Option<Version>,
+    },
     /// Remove a service.
     Remove {
         /// The service.
@@ -124,6 +145,7 @@ impl Question {
             Self::Update { spec, .. } => of(spec.mode),
             Self::Scale { replicas, .. } => *replicas,
             Self::Deploy(deployment) => deployment.services.iter().map(|s| of(s.mode)).max().unwrap_or(0),
+            Self::Rollback { .. } | Self::Promote { .. } | Self::Abort { .. } => 0,
             Self::Remove { .. } | Self::RemoveStack(_) | Self::Machines(_) => 0,
         };
         if most > limits::PLANNED_REPLICAS {
@@ -136,8 +158,12 @@ impl Question {
 
     /// The same, whatever version the service has.
     fn of_any_version(mut self) -> Self {
-        if let Self::Update { version, .. } | Self::Scale { version, .. } | Self::Remove { version, .. } =
-            &mut self
+        if let Self::Update { version, .. }
+        | Self::Scale { version, .. }
+        | Self::Rollback { version, .. }
+        | Self::Promote { version, .. }
+        | Self::Abort { version, .. }
+        | Self::Remove { version, .. } = &mut self
         {
             *version = None;
         }
@@ -166,6 +192,13 @@ impl Question {
             Self::Scale { reference, version, replicas } => {
                 written(services::scale_step(tables, reference, *version, *replicas)?)
             }
+            Self::Rollback { reference, version } => {
+                written(services::rollback_step(tables, reference, *version)?)
+            }
+            Self::Promote { reference, version } => {
+                written(services::promote_step(tables, reference, *version)?)
+            }
+            Self::Abort { reference, version } => written(services::abort_step(tables, reference, *version)?),
             Self::Remove { reference, version } => {
                 written(services::remove_step(tables, reference, *version)?)
             }

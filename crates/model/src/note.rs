@@ -64,6 +64,8 @@ words! {
         Update = "update",
         /// The revision before takes its place again.
         Rollback = "rollback",
+        /// Canaries were promoted.
+        Promoted = "promoted",
         /// More than one task filled a slot.
         Duplicate = "duplicate",
         /// A service was removed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     ClusterId, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, Strategy, TaskSpec, Time,
-    UpdatePolicy, UpdateState, UpdateStatus,
+    UpdatePolicy, UpdateStatus,
 };
 
 /// When an object was made and last changed. `modified` is its version: guards compare it.
@@ -92,15 +92,36 @@ pub struct Service {
 }
 
 impl Service {
-    /// Takes another revision. The one that a rollback puts back is the last that all slots came to: while
-    /// an update is under way or stands still, that is not the current one but the one before.
+    /// Takes another revision. The one that a rollback puts back is the last that all slots came to: where the current
+    /// one never came through, that is the one before.
     pub fn revise(&mut self, revision: RevisionId) {
-        let unproven = self.update_status.as_ref().map(|status| status.state);
-        let unproven = matches!(unproven, Some(UpdateState::Updating | UpdateState::Paused));
+        let unproven = self.update_status.as_ref().and_then(|status| status.unproven);
+        let unproven = unproven == Some(self.revision);
         if !unproven || self.previous.is_none() || self.previous == Some(revision) {
             self.previous = Some(self.revision);
         }
         self.revision = revision;
+    }
+
+    /// True while the current revision is tried by canaries: they stand beside the tasks that their slots had, and every other
+    /// slot keeps to the revision before.
+    pub fn tries_canaries(&self) -> bool {
+        self.update_status.as_ref().is_some_and(UpdateStatus::tries_canaries)
+    }
+
+    /// In how many of the lowest slots a canary shall stand now.
+    pub fn canaries(&self) -> u32 {
+        match (&self.update_status, self.mode) {
+            (Some(status), Mode::Replicated { replicas }) if status.tries_canaries() => {
+                status.canary.min(replicas)
+            }
+            _ => 0,
+        }
+    }
+
+    /// True when canaries were aborted: what is put back still stands in their slots, and ended canaries have no say in them.
+    pub fn is_aborted(&self) -> bool {
+        self.update_status.as_ref().is_some_and(UpdateStatus::is_aborted)
     }
 }
 

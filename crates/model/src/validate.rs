@@ -54,6 +54,7 @@ pub fn check_service_spec(spec: &ServiceSpec) -> Check {
     }
     check_policy("update", &spec.update)?;
     check_policy("rollback", &spec.rollback)?;
+    check_canaries(spec)?;
     ensure(spec.rollback.failure_action != FailureAction::Rollback, "rollback.failure_action", || {
         "a rollback is not rolled back; use pause or continue".into()
     })?;
@@ -338,6 +339,36 @@ fn check_policy(name: &str, policy: &UpdatePolicy) -> Check {
     check_span(&format!("{name}.monitor"), policy.monitor)
 }
 
+/// Canaries stand beside tasks of numbered slots. A service scaled to nothing may have them: it has none then.
+fn check_canaries(spec: &ServiceSpec) -> Check {
+    let UpdatePolicy { canary, auto_promote, promote_within, .. } = spec.update;
+    match spec.mode {
+        Mode::Replicated { replicas } => {
+            ensure(canary <= replicas || replicas == 0, "update.canary", || {
+                format!("{canary} canaries are more than the {replicas} replicas of the service")
+            })?
+        }
+        mode => ensure(canary == 0, "update.canary", || {
+            format!("a {} service has no canaries; only a replicated one can", mode.as_str())
+        })?,
+    }
+    ensure(canary > 0 || !auto_promote, "update.auto_promote", || {
+        "there are no canaries to promote; say how many with update.canary".into()
+    })?;
+    check_span("update.promote_within", promote_within)?;
+    ensure(promote_within > Span::ZERO, "update.promote_within", || "must be longer than nothing".into())?;
+    let default = UpdatePolicy::default();
+    let of_rollback = [
+        ("rollback.canary", spec.rollback.canary == 0),
+        ("rollback.auto_promote", !spec.rollback.auto_promote),
+        ("rollback.promote_within", spec.rollback.promote_within == default.promote_within),
+    ];
+    for (field, fine) in of_rollback {
+        ensure(fine, field, || "a rollback has no canaries: what it puts back has run before".into())?;
+    }
+    Ok(())
+}
+
 fn check_span(field: &str, span: Span) -> Check {
     ensure(span.0 >= 0, field, || format!("{span} is negative"))?;
     ensure(span.0 <= limits::SPAN, field, || format!("{span} is longer than 10 years"))
@@ -406,7 +437,15 @@ mod tests {
     #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 25] = [
+        let cases: [(Change, &str); 33] = [
+            (|s| s.update.canary = 2, "update.canary"),
+            (|s| (s.mode, s.update.canary) = (Mode::Global, 1), "update.canary"),
+            (|s| s.update.auto_promote = true, "update.auto_promote"),
+            (|s| s.update.promote_within = Span::ZERO, "update.promote_within"),
+            (|s| s.update.promote_within = Span(i64::MAX), "update.promote_within"),
+            (|s| s.rollback.canary = 1, "rollback.canary"),
+            (|s| s.rollback.auto_promote = true, "rollback.auto_promote"),
+            (|s| s.rollback.promote_within = Span(1), "rollback.promote_within"),
             (|s| s.name = "".into(), "name"),
             (|s| s.name = "-web".into(), "name"),
             (|s| s.name = "a".repeat(64).into(), "name"),

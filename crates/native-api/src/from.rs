@@ -61,6 +61,12 @@ fn policy(name: &str, policy: &UpdatePolicy) -> Result<model::UpdatePolicy, Inva
             FailureAction::Continue => model::FailureAction::Continue,
             FailureAction::Rollback => model::FailureAction::Rollback,
         },
+        canary: policy.canary,
+        auto_promote: policy.auto_promote,
+        promote_within: match &policy.promote_within {
+            Some(within) => span(&field("promote_within"), within)?,
+            None => model::UpdatePolicy::PROMOTE_WITHIN,
+        },
     })
 }
 

@@ -223,6 +223,17 @@ async fn every_answer_is_what_the_document_says() {
     assert_eq!(api.send("POST", rollback, "/v1/services/other/rollback", None).await.status, 200);
     let shown = api.get(one, "/v1/services/other").await;
     assert_eq!(shown.json()["update_status"]["state"], "rollback_started");
+    for how in ["promote", "abort"] {
+        let (path, plan) = (format!("{one}/{how}"), format!("/v1/plan/services/{{service}}/{how}"));
+        let refused = api.send("POST", &path, &format!("/v1/services/other/{how}"), None).await;
+        assert_eq!(refused.status, 409);
+        assert_eq!(
+            api.send("POST", &plan, &format!("/v1/plan/services/other/{how}"), None).await.status,
+            409
+        );
+    }
+    let plan = "/v1/plan/services/{service}/rollback";
+    assert_eq!(api.send("POST", plan, "/v1/plan/services/other/rollback", None).await.status, 200);
     let scale = "/v1/services/{service}/scale";
     assert_eq!(
         api.send("POST", scale, "/v1/services/other/scale", Some(json!({ "replicas": 2 }))).await.status,

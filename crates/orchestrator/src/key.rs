@@ -81,6 +81,7 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
             }
             Change::DeleteService(service)
             | Change::RollBack { service, .. }
+            | Change::Promote { service, .. }
             | Change::MoveUpdate { service, .. } => keys_of_service(*service, view, mark),
             Change::CreateNode(node) => mark(Key::Node(node.id)),
             Change::SetNode { node, .. }
@@ -103,7 +104,7 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     // While a newer revision is on its way, each step of a task may be what its next step waits for.
     if let Some(service) = view.service(task.service) {
         let outdated = view.service_use(task.service).by_other_revisions(service.revision) > 0;
-        if outdated || is_updating(service) {
+        if outdated || is_updating(service) || service.tries_canaries() {
             mark(Key::Service(task.service));
         }
     }

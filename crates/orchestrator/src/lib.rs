@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod canary;
 mod course;
 mod enforcer;
 mod global;

@@ -191,6 +191,14 @@ impl<'a, 'c> Draft<'a, 'c> {
         self.push(Change::MoveUpdate { service, state, message: text });
     }
 
+    /// Promotes the canaries of the service's update, and says why.
+    pub(crate) fn promote(&mut self, service: ServiceId, message: String) {
+        self.guard_service(service);
+        let text: Arc<str> = message.into();
+        self.notes.push(Note { service, rule: Rule::Promoted, task: None, text: Arc::clone(&text) });
+        self.push(Change::Promote { service, message: text });
+    }
+
     /// Takes a failed update back, and says why.
     pub(crate) fn roll_back(&mut self, service: ServiceId, message: String) {
         self.guard_service(service);

@@ -105,16 +105,27 @@ pub(crate) fn trim(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Tas
 
 fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<TaskId> {
     let view = wanted.view;
-    let Some(newest) = tasks.iter().rev().find(|t| t.desired != Desired::Remove) else {
+    let Some(newest) = replace::deciding(tasks, wanted.service.revision) else {
         return BTreeSet::new();
     };
-    let count = view.revision(newest.revision).map_or(0, |r| replace::to_keep(&r.task.replace));
-    let mut needed: BTreeSet<TaskId> =
-        replace::counted(tasks, newest.revision).take(count).map(|t| t.id).collect();
+    let mut needed = counting(view, tasks, newest);
+    if wanted.service.tries_canaries() || wanted.service.is_aborted() {
+        // Each of the two lines of tasks has a memory of its own.
+        let of = |current: bool| {
+            let here = tasks.iter().copied().filter(|t| (t.revision == wanted.service.revision) == current);
+            here.collect::<Vec<&Task>>()
+        };
+        for line in [of(true), of(false)] {
+            if let Some(newest) = line.iter().rev().find(|t| t.desired < Desired::Shutdown) {
+                needed.extend(counting(view, &line, newest));
+                needed.insert(newest.id);
+            }
+        }
+    }
     if !tasks.iter().any(|t| t.fills_slot()) {
         needed.insert(newest.id);
     }
-    if wanted.is_updating()
+    if (wanted.is_updating() || wanted.service.tries_canaries())
         && let Verdict::Failed(task) | Verdict::Good(task) = wanted.verdict(now, tasks)
     {
         needed.insert(task.id);
@@ -123,6 +134,12 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
         needed.extend(tasks.iter().rev().find(|t| wanted.is_new(t)).map(|t| t.id));
     }
     needed
+}
+
+/// The ends that the replace policy still counts, in one line of tasks.
+fn counting(view: &Tables, tasks: &[&Task], newest: &Task) -> BTreeSet<TaskId> {
+    let count = view.revision(newest.revision).map_or(0, |r| replace::to_keep(&r.task.replace));
+    replace::counted(tasks, newest.revision).take(count).map(|t| t.id).collect()
 }
 
 /// Takes the last step of tasks that were told to go and hold nothing any more: those to be forgotten, and

@@ -15,6 +15,9 @@
 //! start-first update, which makes a task of the new revision beside the old one. Both then fill the slot,
 //! until the new one has run for `monitor` and the old one is told to end, or until the new one has ended
 //! and [`crate::update`] decides about it.
+//!
+//! While an update tries canaries, a slot of theirs has two lines of tasks: its own, which goes on as if there were no
+//! update, here; and the canary's, which [`crate::canary`] begins and replaces. Neither ever ends the other.
 
 use model::{Desired, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
 
@@ -100,24 +103,76 @@ fn give_up(draft: &mut Draft<'_, '_>, task: &Task, rule: Rule, why: &str) {
     removal::dismiss(draft, task, why.into());
 }
 
-/// A slot that shall be filled by one task.
+/// A slot that shall be filled by one task, or also by a canary.
 fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
+    if !wanted.service.tries_canaries() {
+        return tend_one(draft, wanted, slot, tasks);
+    }
+    let (revision, previous) = (wanted.service.revision, wanted.service.previous);
+    let (canaries, mut own): (Vec<&Task>, Vec<&Task>) = tasks.iter().partition(|t| t.revision == revision);
+    let of_previous = |t: &&Task| Some(t.revision) == previous;
+    if own.iter().any(|t| of_previous(t) && t.desired < Desired::Shutdown) {
+        // Canaries of an update that was taken over stand beside the same task.
+        for task in own.iter().filter(|t| !of_previous(t) && t.fills_slot()) {
+            let (old, new) = (number_of(draft.view, task.revision), number_of(draft.view, revision));
+            let text =
+                format!("{}: what tried revision {old} gives way to revision {new}", name(draft, task));
+            draft.note(task, Rule::Update, text);
+            draft.guard_service(wanted.id());
+            removal::stop(draft, task);
+        }
+        own.retain(of_previous);
+    }
+    tend_one(draft, wanted, slot, &own);
+    tend_canary(draft, wanted, slot, &canaries);
+}
+
+/// A canary that is there: it leaves a node that cannot keep it, and runs when its time has come. `canaries` are all that the slot has.
+fn tend_canary(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, canaries: &[&Task]) {
+    let filling = || canaries.iter().copied().filter(|t| t.fills_slot());
+    let best = filling().max_by(|a, b| standing(wanted, a).cmp(&standing(wanted, b)));
+    for task in filling() {
+        let is_best = best.is_some_and(|best| best.id == task.id);
+        match leaving(draft, wanted, task) {
+            Some((rule, why)) if node_is_settled(wanted, task) => give_up(draft, task, rule, &why),
+            Some(_) => {}
+            None if is_best && wanted.has_canary(slot) => {
+                let others: Vec<&Task> = canaries.iter().copied().filter(|t| !t.fills_slot()).collect();
+                release(draft, task, &others);
+            }
+            None => {
+                draft.guard_service(wanted.id());
+                removal::stop(draft, task);
+            }
+        }
+    }
+}
+
+/// By which rule a task may not stay on its node, and why; `None` when it may.
+fn leaving(draft: &Draft<'_, '_>, wanted: &Wanted<'_>, task: &Task) -> Option<(Rule, String)> {
+    // Whether a node may have a slot of a global service is asked of the slot as a whole.
+    let loss = if matches!(task.slot, Slot::Number(_)) { wanted.loss(task) } else { None };
+    let evicted = || draft.evicted.get(&task.id).map(ToString::to_string);
+    loss.map(|why| (Rule::NodeLost, why)).or_else(|| Some((Rule::Shrunk, evicted()?)))
+}
+
+/// False while what becomes of a task's node is in flight; its own event looks at all its tasks.
+fn node_is_settled(wanted: &Wanted<'_>, task: &Task) -> bool {
+    let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
+    wanted.view.is_settled(version)
+}
+
+/// A slot that shall be filled by one task.
+fn tend_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
     let mut lost = Vec::new();
     let mut staying = Vec::with_capacity(1);
     for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
-        // Whether a node may have a slot of a global service is asked of the slot as a whole.
-        let loss = if matches!(slot, Slot::Number(_)) { wanted.loss(task) } else { None };
-        let evicted = || draft.evicted.get(&task.id).map(ToString::to_string);
-        match loss.map(|why| (Rule::NodeLost, why)).or_else(|| Some((Rule::Shrunk, evicted()?))) {
+        match leaving(draft, wanted, task) {
             Some((rule, why)) => lost.push((task, rule, why)),
             None => staying.push(task),
         }
     }
-    let settled = |task: &Task| {
-        let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
-        wanted.view.is_settled(version)
-    };
-    if lost.iter().any(|(task, ..)| !settled(task)) {
+    if lost.iter().any(|(task, ..)| !node_is_settled(wanted, task)) {
         // What becomes of the node is in flight; its own event looks at all its tasks.
         return;
     }
@@ -170,16 +225,22 @@ fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
 /// A slot that a task of the current revision fills beside one of another. One of them goes when:
 ///
 /// - the current one was there before the update began, and runs: a rollback came while it was still the
-///   healthy original, and the other one goes at once;
+///   healthy original, and the other one goes at once; or it was a canary, and was promoted;
+/// - the other one is a canary that was aborted;
 /// - the current one has run for as long as it is watched;
 /// - the old one is to go first, by the order that holds now.
 fn share(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, new: &Task, old: &Task, tasks: &[&Task]) {
     let progress = wanted.progress(draft.now, new, tasks);
-    let original = !wanted.is_new(new) && new.status.state == TaskState::Running;
+    let found = !wanted.is_new(new) && new.status.state == TaskState::Running;
+    // Of a revision that is put back it is the original. One that never came to all slots has to show that it lasts.
+    let rollback = wanted.course().state.is_some_and(UpdateState::is_rollback);
+    let unproven = wanted.service.update_status.as_ref().and_then(|status| status.unproven);
+    let original = found && (rollback || unproven != Some(new.revision));
+    let aborted = wanted.service.is_aborted();
     let stop_first = wanted.order(new.slot) == UpdateOrder::StopFirst;
-    if original || stop_first || progress == Progress::Proven {
+    if original || aborted || stop_first || progress == Progress::Proven {
         draft.guard_service(wanted.id());
-        if original {
+        if original && rollback {
             let text = format!("{}: its original task still runs and stays", name(draft, new));
             draft.note(new, Rule::Rollback, text);
         }
@@ -226,9 +287,13 @@ fn release(draft: &mut Draft<'_, '_>, task: &Task, tasks: &[&Task]) {
 }
 
 /// The revision that the next task of a slot gets: the service's. But while an update is paused, a slot that
-/// it has not changed keeps the revision that it had.
+/// it has not changed keeps the revision that it had; and while canaries are tried, every slot keeps to the revision
+/// before.
 fn next_revision(wanted: &Wanted<'_>, tasks: &[&Task]) -> RevisionId {
     let current = wanted.service.revision;
+    if wanted.service.tries_canaries() {
+        return wanted.service.previous.unwrap_or(current);
+    }
     let paused = wanted.course().state == Some(UpdateState::Paused);
     match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
         Some(newest) if paused && !tasks.iter().any(|t| wanted.is_new(t)) => newest.revision,
@@ -238,7 +303,8 @@ fn next_revision(wanted: &Wanted<'_>, tasks: &[&Task]) -> RevisionId {
 
 /// A slot that nothing fills: what stands in it decides.
 fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
-    let newest = tasks.iter().rev().copied().find(|t| t.desired != Desired::Remove);
+    let revision = next_revision(wanted, tasks);
+    let newest = replace::deciding(tasks, revision);
     let Some(newest) = newest.filter(|t| t.desired < Desired::Shutdown) else {
         return begin(draft, wanted, slot, tasks);
     };
@@ -247,7 +313,6 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
         let id = start(draft, wanted, slot, tasks, None);
         return draft.count(id, wanted.id(), Rule::NodeLost, "created for tasks whose node is gone".into());
     }
-    let revision = next_revision(wanted, tasks);
     if newest.revision != revision {
         // Whatever its own policy said: this is another spec, which has had no attempt yet.
         let id = start(draft, wanted, slot, tasks, None);
@@ -289,6 +354,22 @@ fn decide(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, newest: &Task, tasks: 
             None
         }
     }
+}
+
+/// Makes the canary of a slot, or the next one when the replace policy allows one. `canaries` are all that the slot has had, and none of
+/// them fills it.
+pub(crate) fn start_canary(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, canaries: &[&Task]) {
+    let from = match newest_tried(wanted, canaries) {
+        Some(t) if t.desired == Desired::Complete => return,
+        Some(t) if t.desired < Desired::Shutdown && t.status.state != TaskState::Orphaned => {
+            let Some(at) = decide(draft, wanted, t, canaries) else { return };
+            Some(at)
+        }
+        _ => None,
+    };
+    let id = start_as(draft, wanted, slot, canaries, from, wanted.service.revision);
+    let number = number_of(draft.view, wanted.service.revision);
+    draft.count_once(id, wanted.id(), Rule::Update, format!("of revision {number} made as canaries"));
 }
 
 /// The newest task of the update in a slot that an old one fills, once it has ended.
@@ -337,13 +418,25 @@ pub(crate) fn start(
     tasks: &[&Task],
     from: Option<Time>,
 ) -> model::TaskId {
+    start_as(draft, wanted, slot, tasks, from, next_revision(wanted, tasks))
+}
+
+/// As [`start`], of this revision.
+fn start_as(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    slot: Slot,
+    tasks: &[&Task],
+    from: Option<Time>,
+    revision: RevisionId,
+) -> model::TaskId {
     for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
         draft.direct(task, Desired::Shutdown);
     }
     let delayed = from.filter(|at| *at > draft.now);
     let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
     let start_after = delayed.or(old_runs.then_some(draft.now));
-    draft.create(wanted.service, next_revision(wanted, tasks), slot, start_after)
+    draft.create(wanted.service, revision, slot, start_after)
 }
 
 /// As [`start`], beside the task that fills the slot, without waiting for its end.

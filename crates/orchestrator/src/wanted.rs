@@ -68,6 +68,11 @@ impl<'a> Wanted<'a> {
         is_updating(self.service)
     }
 
+    /// True for a slot in which a canary shall stand beside the slot's own task.
+    pub(crate) fn has_canary(&self, slot: Slot) -> bool {
+        matches!(slot, Slot::Number(n) if n < self.service.canaries())
+    }
+
     pub(crate) fn place(&self, slot: Slot) -> Place {
         match (self.service.mode, slot) {
             (Mode::Replicated { replicas }, Slot::Number(n)) if n < replicas => Place::Wanted,

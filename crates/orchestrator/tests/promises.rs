@@ -49,7 +49,11 @@ fn any_spec(dice: &mut Dice) -> TaskSpec {
 }
 
 fn pace(dice: &mut Dice) -> UpdatePolicy {
+    let canary = dice.pick(&[0, 0, 1, 2]);
     UpdatePolicy {
+        canary,
+        auto_promote: canary > 0 && dice.roll(2) == 0,
+        promote_within: Span::from_secs(dice.pick(&[20, 600])),
         parallelism: dice.pick(&[0, 1, 2]),
         delay: Span::from_secs(dice.pick(&[0, 3])),
         monitor: Span::from_secs(dice.pick(&[0, 5, 5, 90])),
@@ -75,11 +79,8 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
             let task = any_spec(dice);
             w.update(id, task);
         }
-        5 => {
-            if w.tables.service(id).expect("it is there").previous.is_some() {
-                w.roll_back(id);
-            }
-        }
+        5 => w.roll_back_if_there(id),
+        13 if w.tables.service(id).expect("it is there").tries_canaries() => w.promote(id),
         6 => {
             w.delete(id);
             let mode = if dice.roll(3) == 0 { Mode::Global } else { replicas(dice.roll(5) as u32) };
@@ -102,6 +103,7 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
         }
         12 => {
             let (update, rollback) = (pace(dice), pace(dice));
+            let rollback = UpdatePolicy { canary: 0, ..rollback };
             w.policies(id, update, rollback);
         }
         _ => w.change_cluster(|c| {
@@ -196,6 +198,9 @@ fn end_well(w: &mut World, services: &[ServiceId]) {
         assert!(!state(w), "an update never ends: {} {}", w.show(*id), w.update_state(*id));
     }
     for id in services {
+        let service = w.tables.service(*id).expect("it is there");
+        let (update, rollback) = (UpdatePolicy { auto_promote: true, ..service.update }, service.rollback);
+        w.policies(*id, update, rollback);
         w.update(*id, spec("runs"));
     }
     w.pass(Span::from_secs(1800));

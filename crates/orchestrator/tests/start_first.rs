@@ -494,3 +494,17 @@ fn what_crashes_after_the_update_keeps_no_other_slot_back() {
     assert!(w.update_state(s).starts_with("completed"), "{}", w.update_state(s));
     assert!(!w.revisions(s).contains(&1), "{:?}: {}", w.revisions(s), w.show(s));
 }
+
+/// The original of a slot ends by itself after a rollback: its own policy decides, although what stood beside it is newer.
+#[test]
+fn an_original_that_ends_after_a_rollback_is_replaced_as_its_policy_says() {
+    let mut w = World::new(&["a"]);
+    let once = |command| with(spec(command), |t| t.replace.condition = Condition::OnFailure);
+    let s = w.create_with(replicas(1), once("exits 0 30000"), start_first());
+    w.settle();
+    w.update(s, once("stuck"));
+    w.pass(seconds(2));
+    w.roll_back(s);
+    w.pass(seconds(60));
+    assert_eq!(w.show(s), "1: complete, shutdown");
+}

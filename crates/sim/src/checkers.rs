@@ -5,6 +5,7 @@ mod acknowledged;
 mod backward;
 mod converged;
 mod named;
+mod originals;
 mod ports;
 mod reaped;
 mod redeploy;
@@ -77,6 +78,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
         Box::<backward::Backward>::default(),
         Box::<slots::Slots>::default(),
+        Box::<originals::Originals>::default(),
         Box::<reservations::Reservations>::default(),
         Box::<ports::Ports>::default(),
         Box::<named::Named>::default(),

@@ -6,6 +6,7 @@
 //! nodes 5 cpu=4 mem=8g label zone=a,b     machines that join; labels go round
 //! service web replicas=3 cpu=0.5 port=80  or global; see `service` for the settings
 //! update web version=2; scale web 5; remove web
+//! promote web; abort web; rollback web    canaries take their slots, or go; the revision before takes its place again
 //! drain node-1; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g gpu=1
 //! crash node-1 [for 10s]; boot node-1; kill-agent node-1 [for 2s]; remove-node node-1
 //! crash manager-1 [for 5s]; boot manager-1; depose
@@ -83,6 +84,9 @@ pub enum Command {
     Update { name: String, settings: Settings },
     Scale { name: String, replicas: u32 },
     Remove(String),
+    Promote(String),
+    Abort(String),
+    Rollback(String),
     Availability { node: u32, word: &'static str },
     Label { node: u32, key: String, value: String },
     Resources { node: u32, size: Size },
@@ -151,6 +155,9 @@ fn command(words: &[&str]) -> Result<Command, String> {
         }
         ["scale", name, n] => Command::Scale { name: (*name).into(), replicas: number(n)? as u32 },
         ["remove", name] => Command::Remove((*name).into()),
+        ["promote", name] => Command::Promote((*name).into()),
+        ["abort", name] => Command::Abort((*name).into()),
+        ["rollback", name] => Command::Rollback((*name).into()),
         ["drain", n] => Command::Availability { node: node(n)?, word: "drain" },
         ["pause", n] => Command::Availability { node: node(n)?, word: "pause" },
         ["activate", n] => Command::Availability { node: node(n)?, word: "active" },
@@ -339,6 +346,9 @@ impl fmt::Display for Command {
             }
             Self::Scale { name, replicas } => write!(f, "scale {name} {replicas}"),
             Self::Remove(name) => write!(f, "remove {name}"),
+            Self::Promote(name) => write!(f, "promote {name}"),
+            Self::Abort(name) => write!(f, "abort {name}"),
+            Self::Rollback(name) => write!(f, "rollback {name}"),
             Self::Availability { node, word: "active" } => write!(f, "activate node-{node}"),
             Self::Availability { node, word } => write!(f, "{word} node-{node}"),
             Self::Label { node, key, value } => write!(f, "label node-{node} {key}={value}"),
@@ -383,6 +393,7 @@ mod tests {
         let text = "seed 7; managers 3\nnodes 5 cpu=4 mem=8g gpu=2 label zone=a,b\n\
             service web replicas=3 cpu=0.5 constraint=node.labels.zone==a  # a remark\n\
             service probe global\nupdate web version=2; scale web 5; remove web\n\
+            promote web; abort web; rollback web\n\
             drain node-1; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g\n\
             crash node-1 for 10s; boot node-1; kill-agent node-1 for 2s; kill-agent node-1; remove-node node-1\n\
             crash manager-1; boot manager-1; depose; cut node-1 manager-2; heal; calm\n\
@@ -390,7 +401,7 @@ mod tests {
             end web.1 3; cluster history=2; run 10s; converge 1m0s\n\
             show tasks; show tasks web; show nodes; show services; why web";
         let commands = parse(text).expect("it is a script");
-        assert_eq!(commands.len(), 38);
+        assert_eq!(commands.len(), 41);
         let again: Vec<String> = commands.iter().map(ToString::to_string).collect();
         assert_eq!(parse(&again.join("\n")).as_ref(), Ok(&commands));
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Condition, DriverKind, Labels, Mode, PortMode, PortSpec, ProgramSpec, ServiceSpec, Span, Steering,
-    TaskSpec, UpdatePolicy, check_service_spec, parse_bytes, parse_cpus,
+    Condition, DriverKind, FailureAction, Labels, Mode, PortMode, PortSpec, ProgramSpec, ServiceSpec, Span,
+    Steering, TaskSpec, UpdateOrder, UpdatePolicy, check_service_spec, parse_bytes, parse_cpus,
 };
 
 use crate::script::Settings;
@@ -86,6 +86,14 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
         }),
         "parallelism" => spec.update.parallelism = count()?,
         "update-delay" => spec.update.delay = span()?,
+        "monitor" => spec.update.monitor = span()?,
+        "order" => spec.update.order = UpdateOrder::from_word(value).ok_or("is no order")?,
+        "on-failure" => {
+            spec.update.failure_action = FailureAction::from_word(value).ok_or("is no failure action")?
+        }
+        "canary" => spec.update.canary = count()?,
+        "auto-promote" => spec.update.auto_promote = true,
+        "promote-within" => spec.update.promote_within = span()?,
         "priority" => spec.priority = count()?.try_into().map_err(|_| "too large")?,
         _ => return Err("there is no such setting".into()),
     }

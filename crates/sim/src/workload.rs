@@ -123,7 +123,8 @@ impl Author {
         match self.random.below(100) {
             0..=7 if self.services.len() < plan.services => self.service(),
             0..=17 => self.scale(),
-            18..=27 => self.update(),
+            18..=24 => self.update(),
+            25..=27 => self.turn(),
             28..=30 => self.remove(),
             31..=40 => self.end_program(),
             41..=50 => self.node_wish(),
@@ -158,10 +159,26 @@ impl Author {
         let mut settings: Settings = Vec::new();
         let mut set = |key: &str, value: String| settings.push((key.into(), value));
         let random = &mut self.random;
+        let replicas = random.below(9);
         if global {
             set("global", String::new())
         } else {
-            set("replicas", random.below(9).to_string())
+            set("replicas", replicas.to_string())
+        }
+        if !global && replicas > 0 && random.once_in(2) {
+            set("canary", random.range(1, replicas.min(3)).to_string());
+            if random.once_in(3) {
+                set("auto-promote", String::new());
+            }
+            if random.once_in(3) {
+                set("promote-within", "1m".into());
+            }
+        }
+        if random.once_in(3) {
+            set("order", "start-first".into());
+        }
+        if random.once_in(2) {
+            set("on-failure", (*random.pick(&["continue", "rollback"])).into());
         }
         if random.once_in(2) {
             set("cpu", (*random.pick(&["0.1", "0.5", "1", "2.5"])).into());
@@ -231,6 +248,20 @@ impl Author {
             _ => {}
         }
         self.script.push(Command::Update { name, settings });
+    }
+
+    /// An update is turned another way.
+    fn turn(&mut self) {
+        if self.services.is_empty() {
+            return;
+        }
+        let (name, _) = self.random.pick(&self.services).clone();
+        let command = match self.random.below(5) {
+            0..=2 => Command::Promote(name),
+            3 => Command::Abort(name),
+            _ => Command::Rollback(name),
+        };
+        self.script.push(command);
     }
 
     fn remove(&mut self) {

@@ -259,6 +259,18 @@ fn update_config(
             .unwrap_or(default.max_failure_ratio),
         order: order.unwrap_or(default.order),
         failure_action: failure_action.unwrap_or(default.failure_action),
+        canary: fields.get("x-canary").and_then(|f| f.whole(findings)).unwrap_or(default.canary),
+        auto_promote: fields
+            .get("x-auto-promote")
+            .and_then(|f| {
+                f.parsed(findings, |text| match text {
+                    "true" => Ok(true),
+                    "false" => Ok(false),
+                    _ => Err(format!("{:?} is neither true nor false", clipped(text))),
+                })
+            })
+            .unwrap_or(default.auto_promote),
+        promote_within: span(&fields, "x-promote-within", findings).unwrap_or(default.promote_within),
     })
 }
 

@@ -157,7 +157,17 @@ pub(crate) const RESTART_POLICY: Known =
 
 /// In `update_config` and `rollback_config`.
 pub(crate) const UPDATE_CONFIG: Known = Known {
-    read: &["parallelism", "delay", "order", "failure_action", "monitor", "max_failure_ratio"],
+    read: &[
+        "parallelism",
+        "delay",
+        "order",
+        "failure_action",
+        "monitor",
+        "max_failure_ratio",
+        "x-canary",
+        "x-auto-promote",
+        "x-promote-within",
+    ],
     refused: &[],
 };
 

@@ -86,7 +86,8 @@ deploy:
     max_replicas_per_node: 2
     constraints: [node.labels.zone==east, "node.role != manager"]
   update_config:
-    {parallelism: 2, delay: 10s, order: start-first, monitor: 8s, max_failure_ratio: 0.25, failure_action: rollback}
+    {parallelism: 2, delay: 10s, order: start-first, monitor: 8s, max_failure_ratio: 0.25, failure_action: rollback,
+     x-canary: 3, x-auto-promote: true, x-promote-within: 2h}
   rollback_config: {parallelism: 0, delay: 1s, failure_action: continue}
 "#,
     );
@@ -101,6 +102,9 @@ deploy:
         max_failure_ratio: Ratio::parse("0.25").unwrap(),
         order: UpdateOrder::StartFirst,
         failure_action: FailureAction::Rollback,
+        canary: 3,
+        auto_promote: true,
+        promote_within: Span::from_secs(7200),
     };
     assert_eq!(spec.update, update);
     let rollback = UpdatePolicy {
@@ -410,6 +414,26 @@ fn keys_that_cannot_be() {
             "command: a\ndeploy: {update_config: {max_failure_ratio: 1.5}}",
             "2:45 deploy.update_config.max_failure_ratio:",
             "\"1.5\" is not a ratio; write a number from 0 to 1, such as 0.25",
+        ),
+        (
+            "command: a\ndeploy: {replicas: 2, update_config: {x-canary: 3}}",
+            "2:49 deploy.update_config.x-canary:",
+            "3 canaries are more than the 2 replicas of the service",
+        ),
+        (
+            "command: a\ndeploy: {mode: global, update_config: {x-canary: 1}}",
+            "2:50 deploy.update_config.x-canary:",
+            "a global service has no canaries; only a replicated one can",
+        ),
+        (
+            "command: a\ndeploy: {update_config: {x-auto-promote: yes}}",
+            "2:42 deploy.update_config.x-auto-promote:",
+            "\"yes\" is neither true nor false",
+        ),
+        (
+            "command: a\ndeploy: {rollback_config: {x-canary: 1}}",
+            "2:38 deploy.rollback_config.x-canary:",
+            "a rollback has no canaries",
         ),
         (
             "command: a\ndeploy: {rollback_config: {monitor: -5s}}",

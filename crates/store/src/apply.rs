@@ -147,6 +147,7 @@ impl Tx<'_> {
             Change::UpdateService(service) => self.update_service(service),
             Change::RollBack { service, automatic, message } => self.roll_back(*service, *automatic, message),
             Change::MoveUpdate { service, state, message } => self.move_update(*service, *state, message),
+            Change::Promote { service, message } => self.promote(*service, message),
             Change::DeleteService(id) => self.delete_service(*id),
             Change::CreateTask { id, service, slot, revision, node, desired, start_after } => self
                 .create_task(

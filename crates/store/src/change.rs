@@ -117,6 +117,14 @@ pub enum Change {
         /// Why, or how it ended.
         message: Arc<str>,
     },
+    /// Promotes the canaries of a service's update: they have their slots from then on, and the other slots are changed as its
+    /// policy says. Refused when it has none that wait for that.
+    Promote {
+        /// The service.
+        service: ServiceId,
+        /// Why.
+        message: Arc<str>,
+    },
     /// Removes a service. Its tasks stay until the orchestrator has ended them.
     DeleteService(ServiceId),
     /// Makes a task, in the state `Pending`.

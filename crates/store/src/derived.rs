@@ -175,6 +175,11 @@ impl ServiceUse {
         self.by_revision.iter().filter(|(id, _)| *id != revision).map(|(_, count)| count).sum()
     }
 
+    /// The revisions of the tasks that fill a slot, by id.
+    pub fn revisions(&self) -> impl Iterator<Item = RevisionId> + '_ {
+        self.by_revision.iter().map(|(id, _)| *id)
+    }
+
     /// How many slots are filled by at least one task.
     pub fn filled(&self) -> u32 {
         self.slots.len() + self.node_slots.len() as u32
@@ -183,6 +188,11 @@ impl ServiceUse {
     /// How many slots are filled by more than one task.
     pub fn doubled(&self) -> u32 {
         self.more.len() as u32
+    }
+
+    /// The slots that are filled by more than one task, in order.
+    pub fn doubled_slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.more.keys().copied()
     }
 
     /// How many tasks it has in all, ended ones included.

@@ -620,6 +620,10 @@ fn an_update_goes_one_way() {
         started_at: Time(7),
         completed_at: Time(8),
         automatic: true,
+        since: Time(9),
+        canary: 5,
+        unproven: None,
+        newest: 99,
         message: "forged".into(),
     });
     w.must(vec![
@@ -648,6 +652,62 @@ fn an_update_goes_one_way() {
     w.must(vec![move_to(UpdateState::RollbackCompleted)]);
     let done = status(&w).expect("it is kept");
     assert!(done.completed_at > Time::ZERO && done.began > began.began && !done.automatic);
+}
+
+/// Canaries are those that the policy had when the revision began; only a promotion or a rollback ends them.
+#[test]
+fn canaries_are_promoted_or_aborted() {
+    let mut w = World::furnished();
+    let move_to = |state| Change::MoveUpdate { service: service_id(1), state, message: "m".into() };
+    let promote = || Change::Promote { service: service_id(1), message: "as asked".into() };
+    let roll_back =
+        |automatic| Change::RollBack { service: service_id(1), automatic, message: "because".into() };
+    let now = |w: &World| w.tables.service(service_id(1)).expect("it is there").clone();
+    let status = |w: &World| now(w).update_status.clone().expect("an update");
+    w.try_apply(vec![promote()]).unwrap_err();
+    let update = |w: &mut World, n: u32, canary: u32| {
+        let mut new = (*now(w)).clone();
+        new.mode = model::Mode::Replicated { replicas: 3 };
+        new.update.canary = canary;
+        new.revise(revision_id(n));
+        w.must(vec![Change::CreateRevision(revision(n, 1, reserve(0, 0))), Change::UpdateService(new)]);
+    };
+    update(&mut w, 21, 2);
+    assert_eq!((status(&w).canary, now(&w).canaries()), (2, 2));
+    let mut other = (*now(&w)).clone();
+    other.update.canary = 0;
+    w.must(vec![Change::UpdateService(other)]);
+    assert_eq!(status(&w).canary, 2, "the update keeps what it began with");
+    w.must(vec![move_to(UpdateState::Canary)]);
+    w.try_apply(vec![move_to(UpdateState::Completed)]).unwrap_err();
+    let began = status(&w).began;
+    w.must(vec![promote()]);
+    let promoted = status(&w);
+    assert_eq!((promoted.state, promoted.canary), (UpdateState::Updating, 0));
+    assert!(promoted.began > began && promoted.unproven == Some(revision_id(21)), "{promoted:?}");
+    w.try_apply(vec![promote()]).unwrap_err();
+    w.try_apply(vec![move_to(UpdateState::Canary)]).unwrap_err();
+    w.must(vec![move_to(UpdateState::Completed)]);
+    assert_eq!(status(&w).unproven, None);
+
+    // From the pause that follows a deadline they can still be promoted; a rollback aborts them.
+    update(&mut w, 22, 1);
+    w.must(vec![move_to(UpdateState::Canary), move_to(UpdateState::Paused)]);
+    assert!(now(&w).tries_canaries());
+    w.must(vec![roll_back(false)]);
+    assert!(now(&w).is_aborted() && now(&w).canaries() == 0);
+    assert_eq!(now(&w).revision, revision_id(21));
+    // Back to what came through needs no canaries, and a rollback never has any.
+    update(&mut w, 23, 2);
+    let mut back = (*now(&w)).clone();
+    back.update.canary = 2;
+    back.revise(revision_id(21));
+    w.must(vec![Change::UpdateService(back)]);
+    assert_eq!((status(&w).canary, status(&w).unproven), (0, Some(revision_id(23))));
+    update(&mut w, 24, 2);
+    assert_eq!(now(&w).previous, Some(revision_id(21)), "what last came through");
+    w.must(vec![move_to(UpdateState::Canary), roll_back(true)]);
+    assert!(now(&w).is_aborted() && status(&w).automatic);
 }
 
 /// A set that makes a task and removes its service and its node, and is refused after that: for a moment neither seems to be

@@ -48,10 +48,17 @@ pub enum Command {
     ///
     /// A change of what tasks run replaces them, as the --update flags say. Then it waits until the update is completed.
     /// Ends with 3 when the update failed and was rolled back, with 1 when it is paused, with 4 when it takes longer
-    /// than --timeout.
+    /// than --timeout. With --update-canary it ends (0) when the canaries have been watched and wait to be promoted.
     Update(Box<UpdateAndWait>),
     /// Go back to the previous revision of a service: to what its tasks ran before. How many there are stays as it is.
     Rollback(Rollback),
+    /// Promote the canaries of a service: they take their slots, and the others are changed as its --update flags say.
+    ///
+    /// Then it waits until the update is completed, and ends as `service update` does. Refused (1) when the service has no canaries, when
+    /// they have not been watched yet, or when one does not run.
+    Promote(Rollback),
+    /// Abort the canaries of a service: they end, and the tasks beside which they stand were never touched.
+    Abort(Rollback),
     /// Remove services and end their tasks.
     #[command(visible_alias = "remove")]
     Rm(Rm),
@@ -147,7 +154,9 @@ impl Command {
             Self::Inspect(inspect) => inspect.run(cx).await,
             Self::Scale(scale) => scale.run(cx).await,
             Self::Update(update) => run_update(*update, cx).await,
-            Self::Rollback(rollback) => roll_back(&rollback.service, &rollback.wait, cx).await,
+            Self::Rollback(rollback) => turn(&rollback.service, "rollback", &rollback.wait, cx).await,
+            Self::Promote(promote) => turn(&promote.service, "promote", &promote.wait, cx).await,
+            Self::Abort(abort) => turn(&abort.service, "abort", &abort.wait, cx).await,
             Self::Rm(rm) => rm.run(cx).await,
             Self::Logs(logs) => logs.run(cx).await,
         }
@@ -267,6 +276,10 @@ fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     // Somebody has to say how to go on, whatever the tasks do meanwhile.
     match service.update_status.as_ref().map(|u| u.state) {
         Some(UpdateState::Paused) => return ("update paused".into(), Tone::Bad),
+        Some(UpdateState::Canary) => return ("canary, to be promoted".into(), Tone::Waiting),
+        Some(UpdateState::Updating) if canaries(service) > 0 && status.waiting == 0 => {
+            return (format!("canary {}/{}", status.updated, canaries(service)), Tone::Waiting);
+        }
         Some(UpdateState::RollbackPaused) => return ("rollback paused".into(), Tone::Bad),
         Some(UpdateState::RollbackStarted) if status.waiting == 0 => {
             return (format!("rolling back {}/{}", status.updated, status.wanted), Tone::Bad);
@@ -299,6 +312,11 @@ fn state(service: &Service, now: Timestamp) -> (String, Tone) {
         return ("restarting".into(), Tone::Bad);
     }
     ("moving".into(), Tone::Waiting)
+}
+
+/// How many canaries its update tries.
+fn canaries(service: &Service) -> u32 {
+    service.update_status.as_ref().and_then(|update| update.canaries).unwrap_or(0)
 }
 
 /// So long ago must be the last end of a task by itself; as when a change is waited for.
@@ -436,7 +454,8 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
 
 /// How far an update has come, since when, and why.
 fn update_line(update: &UpdateStatus, now: Timestamp) -> String {
-    let since = update.completed_at.as_ref().unwrap_or(&update.started_at);
+    let state = Some(&update.since).filter(|_| update.state == UpdateState::Canary);
+    let since = update.completed_at.as_ref().or(state).unwrap_or(&update.started_at);
     format!("{} ({}): {}", update.state.as_str(), time::ago(since, now), update.message)
 }
 
@@ -481,7 +500,7 @@ async fn run_update(update: UpdateAndWait, cx: &mut Cx) -> Result<(), Failure> {
         if changed != before.spec {
             return Err(Failure::Usage("--rollback goes with no other flag that changes the service".into()));
         }
-        return roll_back(&id, &wait, cx).await;
+        return turn(&id, "rollback", &wait, cx).await;
     }
     let written = put(cx, &id, before, changed).await?;
     cx.screen.line(&written.name)?;
@@ -493,8 +512,9 @@ async fn run_update(update: UpdateAndWait, cx: &mut Cx) -> Result<(), Failure> {
     converge(cx, &wait, vec![written]).await
 }
 
-async fn roll_back(service: &str, wait: &WaitFlags, cx: &mut Cx) -> Result<(), Failure> {
-    let route = Route::new(&["services", service, "rollback"]);
+/// Turns an update another way: `rollback`, `promote` or `abort`.
+async fn turn(service: &str, how: &str, wait: &WaitFlags, cx: &mut Cx) -> Result<(), Failure> {
+    let route = Route::new(&["services", service, how]);
     let written: Written = cx.client.change(Method::POST, route, None::<&()>).await?;
     cx.screen.line(&written.name)?;
     cx.screen.flush()?;
@@ -637,6 +657,7 @@ pub mod tests {
         };
         for (update, word) in [
             ("updating", "updating 1/3"),
+            ("canary", "canary, to be promoted"),
             ("paused", "update paused"),
             ("completed", "updating 1/3"),
             ("rollback_started", "rolling back 1/3"),

@@ -130,7 +130,7 @@ fn task_name(task: &Task, names: Names) -> String {
 }
 
 fn current_state(task: &Task, now: jiff::Timestamp) -> String {
-    let state = capital(&task.state);
+    let state = capital(&task.state) + if task.canary && is_wanted(task) { " (canary)" } else { "" };
     let starts = task.start_after.as_deref().filter(|_| task.desired == "ready");
     match starts.and_then(|at| time::until(at, now)) {
         Some(left) => format!("{state}, starts in {left}"),

@@ -27,6 +27,15 @@ pub struct PolicyFlags {
     /// What to do when more tasks fail: pause, continue or rollback.
     #[arg(long, value_name = "ACTION", value_parser = update_action)]
     update_failure_action: Option<FailureAction>,
+    /// So many of the lowest slots try the new revision first, each beside its own task, until they are promoted; 0 for none.
+    #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
+    update_canary: Option<u32>,
+    /// Promote them as soon as all have run for --update-monitor.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    update_auto_promote: Option<bool>,
+    /// How long they wait to be promoted before the update is paused; 24h when nothing is said.
+    #[arg(long, value_name = "DURATION", value_parser = options::span)]
+    update_promote_within: Option<Span>,
     /// As --update-parallelism, for a rollback.
     #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
     rollback_parallelism: Option<u32>,
@@ -77,6 +86,16 @@ impl PolicyFlags {
             failure_action: self.rollback_failure_action,
         };
         update.apply(&mut spec.update);
+        spec.update.canary = self.update_canary.unwrap_or(spec.update.canary);
+        spec.update.auto_promote = self.update_auto_promote.unwrap_or(spec.update.auto_promote);
+        if self.update_canary == Some(0) && self.update_auto_promote.is_none() {
+            // Without canaries there is nothing to promote.
+            spec.update.auto_promote = false;
+        }
+        if let Some(within) = self.update_promote_within {
+            let said = within != model::UpdatePolicy::PROMOTE_WITHIN;
+            spec.update.promote_within = said.then(|| Duration::of(within));
+        }
         rollback.apply(&mut spec.rollback);
     }
 }
@@ -141,8 +160,15 @@ pub fn in_words(policy: &UpdatePolicy) -> String {
     };
     let ratio = Ratio::from_number(policy.max_failure_ratio).unwrap_or_default();
     let when = if ratio == Ratio::NONE { String::new() } else { format!(" of more than {ratio}") };
+    let within =
+        policy.promote_within.as_ref().map_or_else(String::new, |within| format!(" within {within}"));
+    let canaries = match (policy.canary, policy.auto_promote) {
+        (0, _) => String::new(),
+        (n, true) => format!("canaries: {n}, promoted by themselves; then "),
+        (n, false) => format!("canaries: {n}, to be promoted{within}; then "),
+    };
     format!(
-        "{order}, {at_once}, {} between, watched for {}; on failure{when}: {action}",
+        "{canaries}{order}, {at_once}, {} between, watched for {}; on failure{when}: {action}",
         policy.delay, policy.monitor
     )
 }

@@ -22,6 +22,13 @@ impl Asked<'_> {
         failed.truncate(FAILED_SHOWN);
 
         let mut facts = vec![match (status.converged, status.wanted) {
+            (false, n) if service.tries_canaries() => format!(
+                "service {} wants {} and {} of them a canary beside it; {} run",
+                service.name,
+                tasks_word(n),
+                service.canaries(),
+                status.running
+            ),
             (true, 0) => format!("service {} wants no tasks and has none", service.name),
             (true, n) => format!("service {} runs as asked: {}", service.name, tasks_word(n)),
             (false, n) => {
@@ -78,6 +85,17 @@ impl Asked<'_> {
 /// Where an update stands, with the way out of a pause.
 fn update_fact(service: &Service, updated: u32, filled: u32) -> Option<String> {
     let status = service.update_status.as_ref();
+    if let Some(status) = status.filter(|s| s.tries_canaries() && s.state != UpdateState::Updating) {
+        let name = &service.name;
+        return Some(format!(
+            "{}; to go on: quelea service promote {name}; to go back: quelea service abort {name}",
+            status.message
+        ));
+    }
+    if service.tries_canaries() {
+        let (canaries, revision) = (service.canaries(), updated);
+        return Some(format!("an update tries {canaries} canaries: {revision} of them are there"));
+    }
     if let Some(status) = status
         && matches!(status.state, UpdateState::Paused | UpdateState::RollbackPaused)
     {

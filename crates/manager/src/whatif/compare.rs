@@ -23,8 +23,9 @@ pub(super) fn forecast(before: &Tables, asked: &Tables, after: &Tables, touched:
     }
     let mut waiting_now = BTreeMap::new();
     for (service, slot) in &touched.slots {
-        if let Some(waits) = comparison.slot(*service, *slot) {
-            count_waiting(&mut waiting_now, waits, &comparison.slot_name(*service, *slot));
+        let waits = [comparison.slot(*service, *slot), comparison.canary(*service, *slot)];
+        for task in waits.into_iter().flatten() {
+            count_waiting(&mut waiting_now, task, &comparison.slot_name(*service, *slot));
         }
     }
     comparison.count_kept();
@@ -116,6 +117,43 @@ impl<'a> Comparison<'a> {
         newly
     }
 
+    /// Looks at the canary of a slot whose own task stays. Returns it when it waits, and was not there before.
+    fn canary(&mut self, service: ServiceId, slot: Slot) -> Option<&'a Task> {
+        let (old, new) = (canary(self.before, service, slot), canary(self.after, service, slot));
+        let own = filler(self.after, service, slot);
+        let revision = |task: &Task| task.revision;
+        if old.map(revision) == new.map(revision)
+            || own.is_none_or(|own| old.is_some_and(|old| old.id == own.id))
+        {
+            // Promoted, it is the slot's own.
+            return None;
+        }
+        let number = |tables: &Tables, task: &Task| tables.revision(task.revision).map_or(0, |r| r.number);
+        let reason = match (old, new) {
+            (_, Some(new)) => format!("revision {} is tried beside it", number(self.after, new)),
+            (Some(old), None) => format!("revision {} is tried no longer", number(self.before, old)),
+            (None, None) => String::new(),
+        };
+        let name = self.slot_name(service, slot);
+        let newly = new.filter(|new| new.waits_for_node());
+        let counts = &mut self.service(service)?.tasks;
+        counts.canaries += 1;
+        counts.unplaceable += u64::from(newly.is_some());
+        let place =
+            |tables: &Tables, task: Option<&Task>| place(tables, task.filter(|t| !t.waits_for_node())?.node?);
+        self.tasks.push(TaskForecast {
+            service,
+            slot,
+            name,
+            fate: Fate::Canary,
+            task: old.map(|t| t.id),
+            from: place(self.before, old),
+            to: place(self.after, new),
+            reason: reason.into(),
+        });
+        newly
+    }
+
     /// Why something happens to a slot.
     fn reason(&self, fate: Fate, old: Option<&Task>, new: Option<&Task>) -> Arc<str> {
         let number = |tables: &Tables, task: &Task| tables.revision(task.revision).map_or(0, |r| r.number);
@@ -171,10 +209,19 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The task that fills a slot; of several the one that came furthest, then the oldest.
+/// The task that tries a revision beside the one that fills a slot.
+fn canary(tables: &Tables, service: ServiceId, slot: Slot) -> Option<&Task> {
+    let tried = tables.service(service).filter(|s| s.tries_canaries())?.revision;
+    let mut filling = tables.tasks_of_slot(service, slot).filter(|t| t.fills_slot());
+    filling.find(|t| t.revision == tried).map(|t| &**t)
+}
+
+/// The task that fills a slot; of several the one that came furthest, then the oldest. A canary only stands beside it.
 fn filler(tables: &Tables, service: ServiceId, slot: Slot) -> Option<&Task> {
+    let tried = tables.service(service).filter(|s| s.tries_canaries()).map(|s| s.revision);
     let mut best: Option<&Task> = None;
-    for task in tables.tasks_of_slot(service, slot).filter(|t| t.fills_slot()) {
+    let own = |t: &&Arc<Task>| t.fills_slot() && Some(t.revision) != tried;
+    for task in tables.tasks_of_slot(service, slot).filter(own) {
         if best.is_none_or(|b| b.status.state < task.status.state) {
             best = Some(task);
         }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     Desired, Id, JobId, NodeId, NodeState, RevisionId, Service, ServiceId, Slot, Span, Task, TaskId,
-    TaskState, Time, UpdatePolicy,
+    TaskState, Time, UpdatePolicy, UpdateState,
 };
 use orchestrator::{Cx, Key, keys_of, reconcile};
 use store::{Action, Change, ChangeSet, Entry, Event, FEATURE_LEVEL, Object, Refused, Tables};
@@ -60,8 +60,8 @@ pub(super) struct Copy {
     /// Tasks whose agents have something to do.
     told: BTreeSet<TaskId>,
     touched: Touched,
-    /// Services whose updates are hastened, with the pace that they have.
-    hastened: BTreeMap<ServiceId, UpdatePolicy>,
+    /// Services whose updates are hastened, with the paces that they have, of updates and of rollbacks.
+    hastened: BTreeMap<ServiceId, (UpdatePolicy, UpdatePolicy)>,
     /// Those of them with [`MANY`] outdated tasks, which the copy tells to end itself.
     large: Vec<ServiceId>,
     keys: usize,
@@ -234,7 +234,8 @@ impl Copy {
     fn reconcile_one(&mut self, key: Key) {
         let Self { tables, next_id, now, .. } = self;
         let plan = reconcile(tables, key, &mut Cx { now: *now, new_id: &mut || fresh(tables, next_id) });
-        self.work.wake(key, plan.wake_at);
+        let wake_at = plan.wake_at.filter(|_| !self.awaits_people(key));
+        self.work.wake(key, wake_at);
         if plan.set.changes.is_empty() {
             return;
         }
@@ -243,6 +244,13 @@ impl Copy {
         if plan.more && made.is_ok() {
             self.work.mark(key);
         }
+    }
+
+    /// Canaries that wait to be promoted have a deadline, days away perhaps. On a copy nobody says anything: that time does not pass.
+    fn awaits_people(&self, key: Key) -> bool {
+        let Key::Service(id) = key else { return false };
+        let status = self.tables.service(id).and_then(|service| service.update_status.as_ref());
+        status.is_some_and(|status| status.state == UpdateState::Canary)
     }
 
     /// Places what waits; true when there was something to look at.
@@ -294,24 +302,27 @@ impl Copy {
             if outdated == 0 {
                 continue;
             }
-            let large = outdated >= MANY && !service.mode.is_global();
-            let parallelism = match service.update.parallelism {
-                _ if large => 1,
-                0 => 0,
-                n => n.max(used.filled().div_ceil(ROUNDS)),
+            // While canaries are tried, all else stays as it is.
+            let large = outdated >= MANY && !service.mode.is_global() && !service.tries_canaries();
+            let pace = |policy: UpdatePolicy| {
+                let parallelism = match policy.parallelism {
+                    _ if large => 1,
+                    0 => 0,
+                    n => n.max(used.filled().div_ceil(ROUNDS)),
+                };
+                UpdatePolicy { parallelism, delay: Span::ZERO, ..policy }
             };
             if large {
                 self.large.push(service.id);
             }
-            let mut pace = service.update;
-            (pace.parallelism, pace.delay) = (parallelism, Span::ZERO);
-            if pace != service.update {
-                hastened.push((Service::clone(service), pace));
+            let paces = (pace(service.update), pace(service.rollback));
+            if paces != (service.update, service.rollback) {
+                hastened.push((Service::clone(service), paces));
             }
         }
-        for (service, pace) in hastened {
-            self.hastened.insert(service.id, service.update);
-            self.set_pace(service, pace);
+        for (service, paces) in hastened {
+            self.hastened.insert(service.id, (service.update, service.rollback));
+            self.set_paces(service, paces);
         }
     }
 
@@ -319,13 +330,14 @@ impl Copy {
     pub(super) fn slow_down(&mut self) {
         for (id, pace) in std::mem::take(&mut self.hastened) {
             if let Some(service) = self.tables.service(id) {
-                self.set_pace(Service::clone(service), pace);
+                self.set_paces(Service::clone(service), pace);
             }
         }
     }
 
-    fn set_pace(&mut self, service: Service, update: UpdatePolicy) {
-        let made = self.make(ChangeSet::of(vec![Change::UpdateService(Service { update, ..service })]));
+    fn set_paces(&mut self, service: Service, (update, rollback): (UpdatePolicy, UpdatePolicy)) {
+        let changed = Service { update, rollback, ..service };
+        let made = self.make(ChangeSet::of(vec![Change::UpdateService(changed)]));
         debug_assert_eq!(made, Ok(()), "a service may have any pace");
     }
 }

@@ -58,6 +58,16 @@ pub(crate) async fn rollback(call: Call) -> Answer {
     written(StatusCode::OK, &services::rollback(call.cluster(), call.reference(), version).await?)
 }
 
+pub(crate) async fn promote(call: Call) -> Answer {
+    let version = call.query.number("version")?;
+    written(StatusCode::OK, &services::promote(call.cluster(), call.reference(), version).await?)
+}
+
+pub(crate) async fn abort(call: Call) -> Answer {
+    let version = call.query.number("version")?;
+    written(StatusCode::OK, &services::abort(call.cluster(), call.reference(), version).await?)
+}
+
 pub(crate) async fn scale(mut call: Call) -> Answer {
     let scale = call.json::<Scale>(limits::SPEC_BYTES).await?;
     let done = services::scale(call.cluster(), call.reference(), scale.version, scale.replicas).await?;

@@ -84,6 +84,7 @@ fn service(service: &model::ServiceForecast) -> ServicePlan {
             removed: service.tasks.removed,
             lost: service.tasks.lost,
             placed: service.tasks.placed,
+            canaries: service.tasks.canaries,
             kept: service.tasks.kept,
             unplaceable: service.tasks.unplaceable,
         },

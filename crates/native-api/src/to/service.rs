@@ -56,6 +56,7 @@ fn update_status(status: &model::UpdateStatus) -> UpdateStatus {
     UpdateStatus {
         state: match status.state {
             model::UpdateState::Updating => UpdateState::Updating,
+            model::UpdateState::Canary => UpdateState::Canary,
             model::UpdateState::Paused => UpdateState::Paused,
             model::UpdateState::Completed => UpdateState::Completed,
             model::UpdateState::RollbackStarted => UpdateState::RollbackStarted,
@@ -65,7 +66,9 @@ fn update_status(status: &model::UpdateStatus) -> UpdateStatus {
         index: status.began,
         started_at: time(status.started_at),
         completed_at: (status.completed_at > model::Time::ZERO).then(|| time(status.completed_at)),
+        since: time(status.since),
         automatic: status.automatic,
+        canaries: status.tries_canaries().then_some(status.canary),
         message: status.message.to_string(),
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn task(tables: &Tables, task: &model::Task) -> Task {
         revision: task.revision.to_string(),
         revision_number: tables.revision(task.revision).map(|r| r.number),
         current: service.is_some_and(|s| s.revision == task.revision),
+        canary: service.is_some_and(|s| s.revision == task.revision && s.tries_canaries()),
         ports: task.ports.iter().map(port).collect(),
         named_resources: named(task),
         programs: task.programs.iter().map(program).collect(),

@@ -54,9 +54,15 @@ pub struct UpdateStatus {
     /// When it was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
+    /// When it came to this state.
+    #[serde(default)]
+    pub since: String,
     /// True for a rollback that followed a failed update by itself.
     #[serde(default)]
     pub automatic: bool,
+    /// How many canaries try the revision until they are promoted or aborted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<u32>,
     /// Where it stands, or why it does not go on.
     pub message: String,
 }
@@ -65,8 +71,10 @@ pub struct UpdateStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UpdateState {
-    /// Slots are being changed.
+    /// Slots are being changed, or canaries watched.
     Updating,
+    /// The canaries have been watched, and wait to be promoted or aborted.
+    Canary,
     /// Too many slots failed; nothing more is changed until the service is updated again or rolled back.
     Paused,
     /// Every slot has been changed and watched.
@@ -84,6 +92,7 @@ impl UpdateState {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Updating => "updating",
+            Self::Canary => "canary",
             Self::Paused => "paused",
             Self::Completed => "completed",
             Self::RollbackStarted => "rollback_started",

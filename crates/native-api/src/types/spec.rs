@@ -184,6 +184,21 @@ pub struct UpdatePolicy {
     pub order: UpdateOrder,
     /// What is done when more slots have failed. A rollback cannot be rolled back.
     pub failure_action: FailureAction,
+    /// So many of the lowest slots try the new revision first, each beside its own task; a rollback has none.
+    #[serde(skip_serializing_if = "is_none")]
+    pub canary: u32,
+    /// Promotes canaries as soon as all of them have run for `monitor`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub auto_promote: bool,
+    /// How long canaries wait to be promoted before the update is paused; 24h when it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promote_within: Option<Duration>,
+}
+
+/// For what is left out when it is 0.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Default for UpdatePolicy {
@@ -209,6 +224,10 @@ impl UpdatePolicy {
                 model::FailureAction::Continue => FailureAction::Continue,
                 model::FailureAction::Rollback => FailureAction::Rollback,
             },
+            canary: policy.canary,
+            auto_promote: policy.auto_promote,
+            promote_within: (policy.promote_within != model::UpdatePolicy::PROMOTE_WITHIN)
+                .then(|| Duration::of(policy.promote_within)),
         }
     }
 }

@@ -60,6 +60,9 @@ pub struct Task {
     pub revision_number: Option<u64>,
     /// True when that is the service's current revision.
     pub current: bool,
+    /// True for a canary: it tries the current revision beside the slot's own task, and was not promoted yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub canary: bool,
     /// The host ports it was given.
     pub ports: Vec<BoundPort>,
     /// The named resources it was given, by kind.

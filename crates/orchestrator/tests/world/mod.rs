@@ -177,6 +177,10 @@ impl World {
         self.apply(vec![Change::RollBack { service: id, automatic: false, message: "as requested".into() }]);
     }
 
+    pub fn promote(&mut self, id: ServiceId) {
+        self.apply(vec![Change::Promote { service: id, message: "canaries promoted as requested".into() }]);
+    }
+
     /// A rollback, when there is something to go back to.
     pub fn roll_back_if_there(&mut self, id: ServiceId) {
         if self.tables.service(id).is_some_and(|s| s.previous.is_some()) {
@@ -361,8 +365,11 @@ impl World {
         // Mostly a counter tells that there is nothing to see.
         for service in self.tables.services().filter(|s| self.tables.service_use(s.id).doubled() > 0) {
             let start_first = |p: &UpdatePolicy| p.order == UpdateOrder::StartFirst;
-            let doubles =
-                self.allow_doubles || start_first(&service.update) || start_first(&service.rollback);
+            let doubles = self.allow_doubles
+                || service.update.canary > 0
+                || service.update_status.as_ref().is_some_and(|u| u.canary > 0)
+                || start_first(&service.update)
+                || start_first(&service.rollback);
             let mut filling: BTreeMap<Slot, usize> = BTreeMap::new();
             for task in self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
                 *filling.entry(task.slot).or_default() += 1;

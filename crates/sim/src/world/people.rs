@@ -129,6 +129,24 @@ impl World {
                     Box::pin(async move { control::services::scale(c, &name, None, replicas).await })
                 })
             }
+            Command::Promote(name) => {
+                let name = name.clone();
+                decide(tables, now, random, |c| {
+                    Box::pin(async move { control::services::promote(c, &name, None).await })
+                })
+            }
+            Command::Abort(name) => {
+                let name = name.clone();
+                decide(tables, now, random, |c| {
+                    Box::pin(async move { control::services::abort(c, &name, None).await })
+                })
+            }
+            Command::Rollback(name) => {
+                let name = name.clone();
+                decide(tables, now, random, |c| {
+                    Box::pin(async move { control::services::rollback(c, &name, None).await })
+                })
+            }
             Command::Remove(name) => {
                 let name = name.clone();
                 decide(tables, now, random, |c| {

@@ -159,6 +159,17 @@ struct MoveUpdateMessage {
 
 const MOVE_UPDATE: Shape = Shape { what: "the next state of an update", fields: &[one(1, &PLAIN)] };
 
+/// The promotion of canaries. Fields: 1 service, 2 message.
+#[derive(Clone, PartialEq, Message)]
+struct PromoteMessage {
+    #[prost(message, optional, tag = "1")]
+    service: Option<IdMessage>,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+const PROMOTE: Shape = Shape { what: "the promotion of canaries", fields: &[one(1, &PLAIN)] };
+
 /// A placement. Fields: 1 task, 2 node, 3 ports, 18 named.
 #[derive(Clone, PartialEq, Message)]
 struct AssignTaskMessage {
@@ -296,6 +307,9 @@ pub(super) fn write(change: &Change, out: &mut Vec<u8>) {
             let (automatic, message) = (*automatic, message.to_string());
             put(30, &RollBackMessage { service: id(service.0), automatic, message }, out);
         }
+        Change::Promote { service, message } => {
+            put(41, &PromoteMessage { service: id(service.0), message: message.to_string() }, out);
+        }
         Change::MoveUpdate { service, state, message } => {
             let (state, message) = (state.number(), message.to_string());
             put(31, &MoveUpdateMessage { service: id(service.0), state, message }, out);
@@ -404,6 +418,7 @@ fn shape_of(tag: u32) -> Result<&'static Shape, CodecError> {
         30 => &ROLL_BACK,
         31 => &MOVE_UPDATE,
         46 => &DISMISS_TASK,
+        41 => &PROMOTE,
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }
@@ -503,6 +518,11 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
         46 => {
             let m: DismissTaskMessage = decode(bytes, what)?;
             Change::DismissTask { task: TaskId(need_id(m.task, TASK)?), reason: texts.get(m.reason) }
+        }
+        41 => {
+            let m: PromoteMessage = decode(bytes, what)?;
+            let service = ServiceId(need_id(m.service, SERVICE)?);
+            Change::Promote { service, message: texts.get(m.message) }
         }
         number => return Err(CodecError::Unknown { what: "change", number }),
     })

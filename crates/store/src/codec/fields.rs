@@ -167,6 +167,7 @@ numbers! {
     FailureAction "failure action" { Pause = 1, Continue = 2, Rollback = 3 }
     UpdateState "state of an update" {
         Updating = 1, Paused = 2, Completed = 3, RollbackStarted = 4, RollbackPaused = 5, RollbackCompleted = 6,
+        Canary = 16,
     }
     Protocol "protocol" { Tcp = 1, Udp = 2 }
     PortMode "port mode" { Host = 1 }
@@ -180,7 +181,7 @@ numbers! {
     Rule "rule" {
         ScaleUp = 1, ScaleDown = 2, Replace = 3, NotReplaced = 4, StartDelayed = 5, GlobalAdd = 6,
         GlobalRemove = 7, NodeLost = 8, Update = 9, Duplicate = 10, Removed = 11, Placed = 12, Unplaced = 13,
-        Orphaned = 14, Rebalance = 15, Rollback = 30, Preempted = 50, Shrunk = 65,
+        Orphaned = 14, Rebalance = 15, Rollback = 30, Preempted = 50, Promoted = 60, Shrunk = 65,
     }
 }
 

@@ -14,7 +14,7 @@ use super::fields::{
     read_labels,
 };
 use super::shape::{PLAIN, Shape, one, texts as repeated};
-use super::spec::{TASK_SPEC, TaskSpecMessage, UpdateMessage, UpdateStatusMessage};
+use super::spec::{TASK_SPEC, TaskSpecMessage, UPDATE_STATUS, UpdateMessage, UpdateStatusMessage};
 use super::steering::{STEERING, SteeringMessage, read_steering, steering};
 
 /// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history, 15 history_failed, 16 history_age,
@@ -262,7 +262,7 @@ pub(super) const SERVICE: Shape = Shape {
         one(10, &PLAIN),
         one(50, &STEERING),
         one(30, &PLAIN),
-        one(31, &PLAIN),
+        one(31, &UPDATE_STATUS),
     ],
 };
 

@@ -257,6 +257,9 @@ impl Random {
             max_failure_ratio: Ratio::from_millionths((self.next() % 1_000_001) as u32).expect("at most all"),
             order: self.pick(UpdateOrder::ALL),
             failure_action: self.pick(FailureAction::ALL),
+            canary: self.small(),
+            auto_promote: self.yes(),
+            promote_within: self.span(),
         }
     }
 
@@ -267,6 +270,10 @@ impl Random {
             started_at: self.time(),
             completed_at: self.time(),
             automatic: self.yes(),
+            since: self.time(),
+            canary: self.small(),
+            unproven: self.maybe(|r| RevisionId(r.id())),
+            newest: self.next(),
             message: self.text(),
         }
     }
@@ -405,6 +412,7 @@ impl Random {
                 tasks: self.list(|r| TaskId(r.id())),
                 unplaced: self.maybe(Self::unplaced),
             },
+            24 => Change::Promote { service: ServiceId(self.id()), message: self.text() },
             21 => Change::RollBack {
                 service: ServiceId(self.id()),
                 automatic: self.yes(),
