@@ -87,7 +87,7 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     run(services::update(&cluster, "web", None, command(spec("web", 1), &["true"]))).unwrap();
     run(services::scale(&cluster, "web", None, 5)).unwrap();
     let mut steered = command(spec("web", 5), &["true"]);
-    steered.steering.strategy = model::Strategy::Binpack;
+    steered.steering.strategy = Some(model::Strategy::Binpack);
     run(services::update(&cluster, "web", None, steered)).unwrap();
     let second = service(&cluster, id);
     let began = second.update_status.clone().expect("an update");
@@ -102,7 +102,7 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     assert_eq!(back.mode, Mode::Replicated { replicas: 5 });
     assert_eq!(
         back.steering.strategy,
-        model::Strategy::Binpack,
+        Some(model::Strategy::Binpack),
         "steering is the service's, not the revision's"
     );
     let status = back.update_status.clone().expect("a rollback");
