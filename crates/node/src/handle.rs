@@ -10,7 +10,7 @@ use model::{Forecast, Id, Index, Rebalance, TaskId, Time, Verdict};
 use store::{ChangeSet, EventId, Gone, KeptEvent, Tables};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use crate::clock;
+use crate::clock::{self, ClusterClock};
 use crate::logs::TaskLogs;
 use crate::proposer::{Proposal, Reply};
 use crate::replica::Published;
@@ -33,6 +33,7 @@ pub struct Handle {
     pub(crate) logs: TaskLogs,
     pub(crate) info: Info,
     pub(crate) whatifs: Arc<Semaphore>,
+    pub(crate) clock: ClusterClock,
 }
 
 impl Handle {
@@ -44,13 +45,18 @@ impl Handle {
         let failed = || RequestError::Unavailable("this daemon is stopping".into());
         let turn = Arc::clone(&self.whatifs).acquire_owned().await.map_err(|_| failed())?;
         let tables = self.published.tables();
+        // Gone together with this future: when its client is gone, nobody waits for the answer.
+        let awaited = Arc::new(());
+        let waiting = Arc::downgrade(&awaited);
         let done = tokio::task::spawn_blocking(move || {
-            // Held to the end of the work, also when nobody waits for it any more.
+            // Held to the end of the work, which ends soon when nobody waits for it any more.
             let _turn = turn;
             let start = Instant::now();
-            work(&tables, &mut || start.elapsed() < WHATIF)
+            work(&tables, &mut || waiting.strong_count() > 0 && start.elapsed() < WHATIF)
         });
-        done.await.map_err(|_| RequestError::Unavailable("the copy of the cluster failed".into()))
+        let done = done.await;
+        drop(awaited);
+        done.map_err(|_| RequestError::Unavailable("the copy of the cluster failed".into()))
     }
 }
 
@@ -79,7 +85,7 @@ impl Cluster for Handle {
     }
 
     fn now(&self) -> Time {
-        clock::now()
+        self.clock.now()
     }
 
     fn new_id(&self) -> Id {
@@ -93,7 +99,7 @@ impl Cluster for Handle {
 
     fn forecast(&self, mut wish: Wish) -> BoxFuture<'_, Result<Forecast, RequestError>> {
         Box::pin(async move {
-            let now = clock::now();
+            let now = self.clock.now();
             let done = self.on_a_copy(move |tables, keep_on| {
                 whatif::forecast(tables, now, keep_on, &mut |tables, new_id| wish(tables, new_id))
             });
@@ -108,7 +114,7 @@ impl Cluster for Handle {
 
     fn rebalance(&self, threshold: u32) -> BoxFuture<'_, Result<Rebalance, RequestError>> {
         Box::pin(async move {
-            let now = clock::now();
+            let now = self.clock.now();
             self.on_a_copy(move |tables, keep_on| whatif::rebalance(tables, now, threshold, keep_on)).await
         })
     }

@@ -47,7 +47,7 @@ fn the_old_task_runs_until_the_new_one_has_been_watched() {
     assert_eq!(w.revisions(s), [2, 2]);
 }
 
-/// moby#37972: an update that never gets well, with a rollback: the old task runs all the time.
+/// U1 (moby#37972): an update that never gets well, with a rollback: the old task runs all the time.
 #[test]
 fn a_rollback_never_touches_a_healthy_original() {
     for broken in ["rejects", "stuck", "exits 1 0", "exits 1 4000"] {
@@ -173,7 +173,7 @@ fn a_surge_that_fits_in_time_goes_on() {
     assert_eq!(w.state_of(s), Some(UpdateState::Completed));
 }
 
-/// swarmkit#2242: the number of replicas is right in the end, whatever dies meanwhile.
+/// U4 (swarmkit#2242): the number of replicas is right in the end, whatever dies meanwhile.
 #[test]
 fn replicas_are_right_after_ends_in_the_middle() {
     for order in [UpdateOrder::StopFirst, UpdateOrder::StartFirst] {
