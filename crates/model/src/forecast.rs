@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Index, JobId, NodeId, Resources, Service, ServiceId, Slot, TaskId, TaskSpec, Unplaced};
+use crate::{Index, JobId, NodeId, Resources, Service, ServiceId, Slot, TaskId, TaskSpec, Unplaced, Verdict};
 
 /// What a change would come to once everything is quiet again. Compared with what the cluster comes to without it, so that
 /// what is under way anyhow is no part of it.
@@ -199,6 +199,13 @@ pub struct UnplaceableForecast {
     pub count: u64,
     /// Why; `None` when a limit ended the forecast before they were looked at.
     pub unplaced: Option<Arc<Unplaced>>,
+    /// What each node would say to the first of them; of the first [`UnplaceableForecast::EXPLAINED`] groups.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl UnplaceableForecast {
+    /// So many groups are explained node by node.
+    pub const EXPLAINED: usize = 8;
 }
 
 /// What would become of a node.

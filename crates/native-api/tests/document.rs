@@ -346,6 +346,7 @@ fn full_forecast(tables: &store::Tables) -> model::Forecast {
             first: "web.2".into(),
             count: 2,
             unplaced: Some(Arc::new(Unplaced { refusals })),
+            verdicts: Vec::new(),
         }],
         waiting: 3,
         nodes: vec![model::NodeForecast {

@@ -30,14 +30,18 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
 }
 
 /// Every slot that a task here fills, or that has a new task which may wait for the end of the one here,
-/// and the global slots of a node that is gone.
+/// and the global slots of a node that is gone. An update that waits for the end of a task here may go on as well.
 fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
     let view = draft.view;
     let gone = view.node(id).is_none();
     let mut seen = BTreeSet::new();
+    let mut ending = BTreeSet::new();
     for task in view.tasks_of_node(id) {
         let mine = task.slot == Slot::Node(id);
         let here = if mine { gone } else { task.fills_slot() || task.holds_reservation() };
+        if task.holds_reservation() && !task.desired.is_wanted() {
+            ending.insert(task.service);
+        }
         if !here || !seen.insert((task.service, task.slot)) {
             continue;
         }
@@ -47,6 +51,13 @@ fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
         if view.service(task.service).is_some() {
             slot::reconcile(draft, task.service, task.slot);
         }
+    }
+    for service in ending {
+        let Found::Here(wanted) = wanted::find(view, service) else { continue };
+        if wanted.service.mode.is_global() || !draft.has_room() {
+            continue;
+        }
+        update::roll(draft, &wanted);
     }
 }
 

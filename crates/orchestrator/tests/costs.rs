@@ -118,6 +118,17 @@ const ROWS: &[Row] = &[
         5,
     ),
     (
+        "two canaries of the large one",
+        |c| {
+            let update = model::UpdatePolicy { canary: 2, ..model::UpdatePolicy::default() };
+            c.world.policies(c.large, update, model::UpdatePolicy::default());
+            c.world.update(c.large, spec("runs"));
+        },
+        |c| Key::Service(c.large),
+        30,
+        2,
+    ),
+    (
         "five replicas fewer of the large one",
         |c| {
             let service = c.world.tables.service(c.large).expect("it is there").clone();

@@ -260,3 +260,38 @@ fn back_to_a_revision_that_some_slots_run_keeps_their_tasks() {
     assert_eq!(w.revisions(s), [2; 4]);
     assert_eq!(w.state_of(s), Some(UpdateState::Completed));
 }
+
+/// D13 (nomad#12680, #16515, #14925): a node that is cut off and comes back before it is given up neither stops nor starts anything, whatever the
+/// policy, and its task gets the next update. One that was given up is replaced exactly once.
+#[test]
+fn d13_a_node_that_comes_back_has_what_it_had_and_gets_the_update() {
+    for condition in [Condition::Any, Condition::None] {
+        let mut w = World::new(&["a", "b"]);
+        let task = |force| {
+            with(constrained("runs", "node.hostname==a"), |t| {
+                t.replace.condition = condition;
+                t.force = force;
+            })
+        };
+        let s = w.create(replicas(1), task(0));
+        w.settle();
+        let before = w.show(s);
+        for state in [model::NodeState::Disconnected, model::NodeState::Unknown, model::NodeState::Ready] {
+            w.state("a", state);
+            w.pass(Span::from_secs(20));
+            assert_eq!(w.show(s), before, "{state:?}");
+        }
+        w.update(s, task(1));
+        w.pass(Span::from_secs(30));
+        assert_eq!((w.revisions(s), w.state_of(s)), (vec![2], Some(UpdateState::Completed)), "{}", w.show(s));
+
+        w.state("a", model::NodeState::Down);
+        w.pass(Span::from_secs(30));
+        w.state("a", model::NodeState::Ready);
+        w.pass(Span::from_secs(90));
+        assert_eq!(w.show(s), "1: shutdown, shutdown, running@a");
+        w.update(s, task(2));
+        w.pass(Span::from_secs(30));
+        assert_eq!(w.revisions(s), [3], "{}", w.show(s));
+    }
+}

@@ -336,6 +336,9 @@ fn show_unplaceable(screen: &mut Screen, groups: &[UnplaceablePlan], waiting: u6
         };
         let text = screen.toned(&format!("! {}", plain(&format!("{who}: {why}"))), Tone::Bad);
         screen.line(text)?;
+        if let Some(remedy) = &group.remedy {
+            screen.line(format!("  {}", plain(remedy)))?;
+        }
     }
     if waiting > 0 {
         let wait = if waiting == 1 { "waits" } else { "wait" };

@@ -2,6 +2,7 @@
 //! own in a directory of its own; nothing waits for a time, everything for a condition.
 
 mod access;
+mod canary;
 mod cgroups;
 mod cluster;
 mod crash;

@@ -25,7 +25,7 @@ pub(super) fn forecast(before: &Tables, asked: &Tables, after: &Tables, touched:
     for (service, slot) in &touched.slots {
         let waits = [comparison.slot(*service, *slot), comparison.canary(*service, *slot)];
         for task in waits.into_iter().flatten() {
-            count_waiting(&mut waiting_now, task, &comparison.slot_name(*service, *slot));
+            count_waiting(&mut waiting_now, after, task, &comparison.slot_name(*service, *slot));
         }
     }
     comparison.count_kept();
@@ -253,15 +253,18 @@ pub(super) fn place(tables: &Tables, node: NodeId) -> Option<Place> {
 /// Tasks that newly wait, those of one service and reason together.
 fn count_waiting(
     groups: &mut BTreeMap<(ServiceId, Option<String>), UnplaceableForecast>,
+    after: &Tables,
     task: &Task,
     name: &Arc<str>,
 ) {
     let why = task.unplaced.as_ref();
+    let explain = why.is_some() && groups.len() < UnplaceableForecast::EXPLAINED;
     let new = || UnplaceableForecast {
         service: task.service,
         first: Arc::clone(name),
         count: 0,
         unplaced: why.cloned(),
+        verdicts: if explain { scheduler::explain(after, task) } else { Vec::new() },
     };
     groups.entry((task.service, why.map(ToString::to_string))).or_insert_with(new).count += 1;
 }

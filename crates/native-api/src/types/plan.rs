@@ -151,6 +151,9 @@ pub struct UnplaceablePlan {
     /// Why; absent when a limit ended the computation before they were looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unplaced: Option<Unplaced>,
+    /// The smallest change that would place the first of them, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
 }
 
 /// What would become of a node.
