@@ -309,7 +309,7 @@ mod tests {
             ),
             (
                 r#"{"placement": {"constraints": ["node.role==worker", "server.type == front"]}}"#,
-                "placement.constraints[1]: \"server.type\" is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>",
+                "placement.constraints[1]: \"server.type\" is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>; and distinct_hosts by itself",
             ),
             (
                 r#"{"placement": {"preferences": [{"spread": "rack"}]}}"#,
