@@ -309,7 +309,7 @@ mod tests {
             ),
             (
                 r#"{"placement": {"constraints": ["node.role==worker", "server.type == front"]}}"#,
-                "placement.constraints[1]: \"server.type\" is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>; and distinct_hosts by itself",
+                "placement.constraints[1]: \"server.type\" is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>",
             ),
             (
                 r#"{"placement": {"preferences": [{"spread": "rack"}]}}"#,
@@ -317,7 +317,7 @@ mod tests {
             ),
             (
                 r#"{"placement": {"affinities": [{"constraint": "node.labels.a", "weight": 1}]}}"#,
-                "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value or key!=value",
+                "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value, key!=value, key version >= 1.2, key semver >= 1.2.0 or distinct_hosts",
             ),
             (
                 r#"{"rollback": {"max_failure_ratio": 1.5}}"#,
