@@ -383,9 +383,7 @@ mod tests {
     #[test]
     fn an_unknown_key_is_answered_with_those_that_are_known() {
         let said = "server.type == front".parse::<Constraint>().map_err(|e| e.to_string()).unwrap_err();
-        for part in
-            ["server.type", "node.labels.<name>", "engine.labels.<name>", "node.role"]
-        {
+        for part in ["server.type", "node.labels.<name>", "engine.labels.<name>", "node.role"] {
             assert!(said.contains(part), "{said}");
         }
         assert!("distinct_hosts".parse::<ConstraintKey>().is_err(), "nothing can be spread over it");

@@ -83,7 +83,7 @@ fn fill(world: &mut World, service: ServiceId, tasks: u32, first_id: u128) {
             desired: Desired::Running,
             start_after: None,
         };
-        let assigned = Change::AssignTask { task: id, node, ports: Box::default() };
+        let assigned = Change::AssignTask { task: id, node, ports: Box::default(), named: Box::default() };
         let running = Change::ReportTask {
             task: id,
             node,
