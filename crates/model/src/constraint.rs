@@ -71,7 +71,7 @@ pub enum ConstraintError {
     NoOperator(String),
     /// Nothing knows this key.
     #[error(
-        "{0:?} is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>; and distinct_hosts by itself"
+        "{0:?} is not a key of a constraint; known are node.id, node.hostname, node.ip, node.role, node.platform.os, node.platform.arch, node.labels.<name> and engine.labels.<name>"
     )]
     Key(String),
     /// The value is empty or has a character that no value has.
@@ -383,9 +383,7 @@ mod tests {
     #[test]
     fn an_unknown_key_is_answered_with_those_that_are_known() {
         let said = "server.type == front".parse::<Constraint>().map_err(|e| e.to_string()).unwrap_err();
-        for part in
-            ["server.type", "node.labels.<name>", "engine.labels.<name>", "node.role", "distinct_hosts"]
-        {
+        for part in ["server.type", "node.labels.<name>", "engine.labels.<name>", "node.role"] {
             assert!(said.contains(part), "{said}");
         }
         assert!("distinct_hosts".parse::<ConstraintKey>().is_err(), "nothing can be spread over it");

@@ -38,7 +38,8 @@ const WORK: usize = 4_000_000;
 
 /// Who has to leave a node, and why.
 pub(crate) fn evictions(view: &Tables, node: &Node) -> BTreeMap<TaskId, Arc<str>> {
-    if !is_enforced(node) {
+    // Nearly always: what leaves anyway is counted there, too, so that nothing is missed.
+    if !is_short(view, node.id) {
         return BTreeMap::new();
     }
     let mut leaving = BTreeMap::new();

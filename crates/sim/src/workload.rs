@@ -197,6 +197,9 @@ impl Author {
             let operator = *random.pick(&["==", "!="]);
             set("constraint", format!("node.labels.zone{operator}{zone}"));
         }
+        if random.once_in(8) {
+            set("constraint", "distinct_hosts".into());
+        }
         if random.once_in(6) {
             set("max-per-node", random.range(1, 2).to_string());
         }

@@ -37,7 +37,8 @@ pub struct CreateFlags {
     /// A label of the service.
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = options::label)]
     pub label: Vec<(String, String)>,
-    /// A condition on nodes, such as node.labels.zone==east.
+    /// A condition on nodes: node.labels.zone==east, node.role!=manager, 'node.labels.kernel version >= 5.4, < 7' (or
+    /// semver), or distinct_hosts (no node has two tasks of the service).
     #[arg(long)]
     pub constraint: Vec<String>,
     /// What tasks are spread over, such as spread=node.labels.zone; the first counts most.

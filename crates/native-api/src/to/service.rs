@@ -320,7 +320,7 @@ mod tests {
             ),
             (
                 r#"{"placement": {"affinities": [{"constraint": "node.labels.a", "weight": 1}]}}"#,
-                "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value or key!=value",
+                "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value, key!=value, key version >= 1.2, key semver >= 1.2.0 or distinct_hosts",
             ),
             (
                 r#"{"rollback": {"max_failure_ratio": 1.5}}"#,

@@ -380,7 +380,8 @@ pub enum Condition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Placement {
-    /// Conditions such as `node.labels.zone==east`; all must hold.
+    /// Conditions such as `node.labels.zone==east`, `node.labels.kernel version >= 5.4`, `node.labels.db semver >= 1.2.0` or
+    /// `distinct_hosts`; all must hold.
     pub constraints: Vec<String>,
     /// How many tasks of the service one node may have; 0 means any number.
     pub max_replicas_per_node: u32,

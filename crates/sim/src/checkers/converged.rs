@@ -1,7 +1,7 @@
 //! Once faults stop, what is wanted is reached in bounded time: each slot has exactly one task that is wanted, and it runs on a machine
 //! that is there and complies, or it is said truly why it does not; and nothing runs that nobody wants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState, UpdateOrder, UpdateState, UpdateStatus,
@@ -72,11 +72,33 @@ impl Converged {
                 broken.push(format!("{} slot {slot}: {problem}", service.name));
             }
         }
+        self.check_sharing(quiet, service, broken);
         let wanted: BTreeSet<Slot> = slots.into_iter().collect();
         for task in tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
             if !wanted.contains(&task.slot) && !may_stay(tables, task) {
                 broken.push(format!("{} slot {} is filled and not wanted", service.name, task.slot));
             }
+        }
+    }
+}
+
+impl Converged {
+    /// No node has more tasks of the current revision than it may have.
+    fn check_sharing(&self, quiet: &Quiet<'_>, service: &Service, broken: &mut Vec<String>) {
+        let revision = quiet.tables.revision(service.revision);
+        let Some(most) = revision.and_then(|r| r.task.placement.per_node()) else { return };
+        let mut on = BTreeMap::<_, u32>::new();
+        let current = |t: &&std::sync::Arc<Task>| t.revision == service.revision && t.fills_slot();
+        for task in quiet.tables.tasks_of_service(service.id).filter(current) {
+            if let Some(node) = task.node {
+                *on.entry(node).or_default() += 1;
+            }
+        }
+        for (node, count) in on.iter().filter(|(_, count)| **count > most) {
+            broken.push(format!(
+                "{} has {count} tasks on node {node}, and {most} at most are wanted",
+                service.name
+            ));
         }
     }
 }
