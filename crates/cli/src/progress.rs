@@ -475,7 +475,9 @@ impl Line {
             times => text.push_str(&format!(" ({times} times)")),
         }
         let what = text.clone();
-        let next = tasks.iter().find(|t| t.name == task.name && t.id != task.id && is_live(t));
+        // What runs beside it, of another revision, does not follow it.
+        let follows = |t: &&Task| t.name == task.name && t.id != task.id && t.current == task.current;
+        let next = tasks.iter().filter(follows).find(|t| is_live(t));
         let waits = next.filter(|t| t.desired == "ready").and_then(|t| t.start_after.as_deref());
         let starts = match (next, waits.and_then(|at| time::until(at, clock))) {
             (_, Some(left)) => Some(left),
