@@ -232,6 +232,16 @@ async fn every_answer_is_what_the_document_says() {
             409
         );
     }
+    for (how, command) in [("abort", "third"), ("promote", "fourth")] {
+        let tried = json!({ "name": "other", "command": [command], "update": { "canary": 1 } });
+        api.send("PUT", one, "/v1/services/other", Some(json!({ "spec": tried }))).await;
+        canaries_are_ready(&world, "other");
+        let (path, plan) = (format!("{one}/{how}"), format!("/v1/plan/services/{{service}}/{how}"));
+        let planned = api.send("POST", &plan, &format!("/v1/plan/services/other/{how}"), None).await;
+        assert_eq!(planned.status, 200, "{}", planned.text);
+        let done = api.send("POST", &path, &format!("/v1/services/other/{how}"), None).await;
+        assert_eq!(done.status, 200, "{}", done.text);
+    }
     let plan = "/v1/plan/services/{service}/rollback";
     assert_eq!(api.send("POST", plan, "/v1/plan/services/other/rollback", None).await.status, 200);
     let scale = "/v1/services/{service}/scale";
@@ -299,6 +309,22 @@ async fn every_answer_is_what_the_document_says() {
     let exercised: BTreeSet<String> =
         api.seen.iter().filter(|(_, s)| done(s)).map(|(id, _)| id.clone()).collect();
     assert_eq!(exercised, documented, "every operation is exercised here");
+}
+
+/// The canary of a service runs, and its update waits for somebody who promotes or aborts it.
+fn canaries_are_ready(world: &World, name: &str) {
+    let tables = world.cluster.snapshot();
+    let service = tables.service_by_name(model::NamespaceId::DEFAULT, name).expect("the service").id;
+    let node = tables.nodes().next().expect("a node").id;
+    let task = world.cluster.add_task(service, Slot::Number(0));
+    world.cluster.assign(task, node);
+    world.cluster.report(task, TaskState::Running, None);
+    let state = model::UpdateState::Canary;
+    world.cluster.apply(ChangeSet::of(vec![Change::MoveUpdate {
+        service,
+        state,
+        message: "it runs".into(),
+    }]));
 }
 
 /// A forecast in which every field has something.
