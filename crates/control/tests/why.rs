@@ -277,8 +277,12 @@ fn tasks_of_a_group_are_explained_by_the_decisions_at_their_indexes() {
     let scaled = decide(Rule::ScaleUp, "3 tasks created: replicas 3, filled 0");
     cluster.apply(ChangeSet::of(made.chain([scaled]).collect()));
     let assigned = tasks.iter().zip([a, b, a]);
-    let assigned =
-        assigned.map(|(task, node)| Change::AssignTask { task: *task, node, ports: Box::default(), named: Box::default() });
+    let assigned = assigned.map(|(task, node)| Change::AssignTask {
+        task: *task,
+        node,
+        ports: Box::default(),
+        named: Box::default(),
+    });
     let placed = decide(Rule::Placed, "3 tasks placed on 2 nodes, fewest tasks of the service first");
     cluster.apply(ChangeSet::of(assigned.chain([placed]).collect()));
     // What came later is about others.
