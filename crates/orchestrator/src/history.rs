@@ -4,14 +4,15 @@
 //! policy still counts: as many ends of the newest task's revision as decide that its attempts are used up.
 //! In a slot that nothing fills the newest task is always kept: it is the only memory of why the slot is
 //! empty. While an update is under way, the task that told each slot's verdict is kept; where the old task
-//! still fills its slot, so is the newest new one, which says what has been tried. A task that has not ended
-//! is never deleted here.
+//! still fills its slot, so is the newest new one, which says what has been tried. Of a batch service the task is
+//! kept that makes its slot done, or given up. A task that has not ended is never deleted here.
 
 use std::collections::BTreeSet;
 
 use model::{Desired, Task, TaskId, Time, limits};
 use store::Tables;
 
+use crate::batch;
 use crate::course::Verdict;
 use crate::plan::Draft;
 use crate::removal::holds_nothing;
@@ -52,7 +53,11 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
     let count = view.revision(newest.revision).map_or(0, |r| replace::to_keep(&r.task.replace));
     let mut needed: BTreeSet<TaskId> =
         replace::counted(tasks, newest.revision).take(count).map(|t| t.id).collect();
-    if !tasks.iter().any(|t| t.fills_slot()) {
+    let closing: Vec<TaskId> = match wanted.service.mode.is_batch() {
+        true => tasks.iter().filter(|t| batch::closes(wanted, t)).map(|t| t.id).collect(),
+        false => Vec::new(),
+    };
+    if closing.is_empty() && !tasks.iter().any(|t| t.fills_slot()) {
         needed.insert(newest.id);
     }
     if wanted.is_updating()
@@ -63,6 +68,7 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
     if tasks.iter().any(|t| t.fills_slot() && t.revision != wanted.service.revision) {
         needed.extend(tasks.iter().rev().find(|t| wanted.is_new(t)).map(|t| t.id));
     }
+    needed.extend(closing);
     needed
 }
 

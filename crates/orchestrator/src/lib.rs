@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod course;
 mod global;
 mod history;

@@ -6,7 +6,7 @@
 //! | desired | meaning |
 //! | --- | --- |
 //! | `Ready`, `Running` | it ended and nobody has decided about it yet; or (beside a newer task) never will |
-//! | `Complete` | it ended, and its policy does not replace it: the slot stays empty for this revision |
+//! | `Complete` | it ended, and its policy does not replace it: the slot stays empty for this revision (of a batch service: it is done or given up) |
 //! | `Shutdown` | another took its place, or it was taken off its node: it has no say any more |
 //! | `Remove` | it is to be forgotten, and nothing is concluded from it |
 //!
@@ -18,6 +18,7 @@
 
 use model::{Desired, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
 
+use crate::batch;
 use crate::course::Progress;
 use crate::history;
 use crate::plan::{Draft, number_of};
@@ -54,6 +55,9 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         return;
     }
     tasks.retain(|t| history::sweep(draft, t));
+    if wanted.service.mode.is_batch() {
+        return batch::reconcile(draft, wanted, slot, &tasks);
+    }
     match wanted.place(slot) {
         Place::LeaveAlone => return,
         Place::Unwanted(why) => return empty_out(draft, wanted, &tasks, &why),
@@ -65,7 +69,7 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
 }
 
 /// A slot that has no place: everything in it goes.
-fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], why: &str) {
+pub(crate) fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], why: &str) {
     for task in tasks {
         if !draft.has_room() {
             return;
@@ -85,7 +89,8 @@ fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], wh
     }
 }
 
-fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
+/// Takes every task of a slot off a node that cannot keep it.
+pub(crate) fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
     for task in tasks.iter().filter(|t| t.fills_slot()) {
         give_up(draft, task, why);
     }
@@ -102,43 +107,47 @@ fn give_up(draft: &mut Draft<'_, '_>, task: &Task, why: &str) {
 
 /// A slot that shall be filled by one task.
 fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
+    let Some((lost, rest)) = give_up_lost(draft, wanted, slot, tasks) else { return };
+    if rest.iter().any(|t| t.fills_slot()) {
+        keep(draft, wanted, &rest);
+    } else if lost.is_empty() {
+        refill(draft, wanted, slot, tasks);
+    } else {
+        // A delay that the lost task was waiting for still holds for the next one.
+        let same = |t: &&&Task| t.revision == wanted.service.revision;
+        let start_after = lost.iter().filter(same).filter_map(|task| task.start_after).max();
+        start(draft, wanted, slot, tasks, start_after);
+    }
+}
+
+/// Gives up the tasks of a numbered slot that may not stay on their node. Answers those, and the others of the slot; `None` when what
+/// becomes of a node is in flight: its own event looks at all its tasks.
+pub(crate) fn give_up_lost<'t>(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    slot: Slot,
+    tasks: &[&'t Task],
+) -> Option<(Vec<&'t Task>, Vec<&'t Task>)> {
     let mut lost = Vec::new();
-    let mut staying = Vec::with_capacity(1);
-    for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
-        match (slot, wanted.loss(task)) {
-            (Slot::Number(_), Some(why)) => lost.push((task, why)),
-            _ => staying.push(task),
-        }
+    for task in tasks.iter().copied().filter(|t| t.fills_slot() && matches!(slot, Slot::Number(_))) {
+        lost.extend(wanted.loss(task).map(|why| (task, why)));
     }
     let settled = |task: &Task| {
         let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
         wanted.view.is_settled(version)
     };
     if lost.iter().any(|(task, _)| !settled(task)) {
-        // What becomes of the node is in flight; its own event looks at all its tasks.
-        return;
+        return None;
     }
     for (task, why) in &lost {
         give_up(draft, task, why);
     }
-    if !staying.is_empty() {
-        keep(draft, wanted, tasks_without(tasks, &lost).as_slice());
-    } else if lost.is_empty() {
-        refill(draft, wanted, slot, tasks);
-    } else {
-        // A delay that the lost task was waiting for still holds for the next one.
-        let same = |t: &&(&Task, String)| t.0.revision == wanted.service.revision;
-        let start_after = lost.iter().filter(same).filter_map(|(task, _)| task.start_after).max();
-        start(draft, wanted, slot, tasks, start_after);
-    }
-}
-
-fn tasks_without<'t>(tasks: &[&'t Task], lost: &[(&Task, String)]) -> Vec<&'t Task> {
-    tasks.iter().copied().filter(|t| !lost.iter().any(|(l, _)| l.id == t.id)).collect()
+    let rest = tasks.iter().copied().filter(|t| !lost.iter().any(|(l, _)| l.id == t.id)).collect();
+    Some((lost.into_iter().map(|(task, _)| task).collect(), rest))
 }
 
 /// A filled slot: of each revision's tasks one stays, and runs when its time has come.
-fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+pub(crate) fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
     let best = |current: bool| {
         let filling = tasks.iter().copied().filter(|t| t.fills_slot());
         let ours = filling.filter(|t| (t.revision == wanted.service.revision) == current);
@@ -259,7 +268,12 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
 
 /// What the replace policy says of a slot's newest end: from when on another task may run; or nothing, and
 /// then the end is marked as final, unless its turn has not come yet.
-fn decide(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, newest: &Task, tasks: &[&Task]) -> Option<Time> {
+pub(crate) fn decide(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    newest: &Task,
+    tasks: &[&Task],
+) -> Option<Time> {
     let policy = wanted.view.revision(newest.revision).map_or(wanted.spec.replace, |r| r.task.replace);
     match replace::decide(&policy, newest, replace::counted(tasks, newest.revision)) {
         Verdict::From(_) if newest.start_after.is_some_and(|at| draft.now < at) => {
@@ -331,13 +345,15 @@ pub(crate) fn start(
     tasks: &[&Task],
     from: Option<Time>,
 ) -> model::TaskId {
-    for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
-        draft.direct(task, Desired::Shutdown);
-    }
     let delayed = from.filter(|at| *at > draft.now);
     let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
     let start_after = delayed.or(old_runs.then_some(draft.now));
-    draft.create(wanted.service, next_revision(wanted, tasks), slot, start_after)
+    // Made before the others lose their say: a slot that is in progress never ceases to be.
+    let id = draft.create(wanted.service, next_revision(wanted, tasks), slot, start_after);
+    for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
+        draft.direct(task, Desired::Shutdown);
+    }
+    id
 }
 
 /// As [`start`], beside the task that fills the slot, without waiting for its end.

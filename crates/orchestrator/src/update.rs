@@ -50,9 +50,10 @@ struct Survey<'t> {
     tried: Vec<Slot>,
 }
 
-/// Takes the update of a service as far as it may go now.
+/// Takes the update of a service as far as it may go now. Batch services have none.
 pub(crate) fn roll(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) {
-    if !(wanted.is_outdated() || wanted.is_updating()) || draft.room() == 0 {
+    let rolls = !wanted.service.mode.is_batch() && (wanted.is_outdated() || wanted.is_updating());
+    if !rolls || draft.room() == 0 {
         return;
     }
     let course = wanted.course();
