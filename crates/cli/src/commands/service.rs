@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 use native_api::types::{
-    Condition, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, UpdateState, UpdateStatus, Written,
+    Condition, JobState, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, UpdateState, UpdateStatus,
+    Written,
 };
 
 use super::Cx;
@@ -33,7 +34,8 @@ pub enum Command {
     ///
     /// Prints its id, then waits until exactly the wanted tasks run, have done so for a second, and none has ended by itself
     /// for five. Ends with 1 when tasks have ended and are not replaced; with 4 when that takes longer than --timeout. Tasks
-    /// that keep failing or find no node are waited for, and the reason is shown.
+    /// that keep failing or find no node are waited for, and the reason is shown. A job is waited for until every run is
+    /// complete; it ends with 1 when it cannot complete any more.
     Create(Box<Create>),
     /// List services.
     #[command(visible_alias = "list")]
@@ -42,7 +44,7 @@ pub enum Command {
     Ps(Ps),
     /// Show services in full.
     Inspect(Inspect),
-    /// Change how many tasks replicated services have.
+    /// Change how many tasks replicated services have, or how many completions replicated jobs.
     Scale(Scale),
     /// Change a service.
     ///
@@ -209,7 +211,11 @@ pub async fn converge_on(
 fn with_a_hint(failure: Failure, services: &[(String, String)]) -> Failure {
     let Failure::Refused(why) = &failure else { return failure };
     // Such a failure begins with the task's name: that of its service, a dot, and its slot.
-    let of = |name: &str| why.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    // Or, of a job, with the name and that it cannot complete.
+    let of = |name: &str| {
+        let begins = |rest: &str| rest.starts_with('.') || rest.starts_with(progress::CANNOT_COMPLETE);
+        why.strip_prefix(name).is_some_and(begins)
+    };
     match services.iter().find(|(_, name)| of(name)) {
         Some((_, name)) => Failure::Refused(format!("{why}; what it wrote: `quelea service logs {name}`")),
         None => failure,
@@ -223,7 +229,7 @@ impl Ls {
         services.retain(|s| {
             filters.hold("name", |v| s.name.starts_with(v))
                 && filters.hold_labels("label", &s.spec.labels)
-                && filters.hold("mode", |v| mode_word(s.spec.mode) == v)
+                && filters.hold("mode", |v| is_mode(s.spec.mode, v))
                 && filters.hold("id", |v| s.id.starts_with(v))
                 && filters.hold("stack", |v| s.stack.as_deref() == Some(v))
         });
@@ -244,8 +250,8 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
         table.row(vec![
             short(&service.id, whole).into(),
             service.name.as_str().into(),
-            mode_word(service.spec.mode).into(),
-            format!("{}/{}", service.status.running, service.status.wanted).into(),
+            service.spec.mode.as_str().into(),
+            replicas(service).into(),
             Cell::new(capital(&state), tone),
             ports(service).into(),
             command_line(&service.spec.command).into(),
@@ -254,16 +260,43 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
     table
 }
 
-fn mode_word(mode: Mode) -> &'static str {
+/// Our word for a mode, or docker's.
+fn is_mode(mode: Mode, word: &str) -> bool {
     match mode {
-        Mode::Replicated => "replicated",
-        Mode::Global => "global",
+        Mode::Batch => matches!(word, "batch" | "replicated-job"),
+        Mode::GlobalBatch => matches!(word, "global-batch" | "global-job"),
+        Mode::Replicated | Mode::Global => word == mode.as_str(),
+    }
+}
+
+/// How many of the wanted tasks run, as docker writes it: `1/2 (3/10 completed)` of a job with two at once.
+fn replicas(service: &Service) -> String {
+    let running = service.status.running;
+    match &service.status.job {
+        None => format!("{running}/{}", service.status.wanted),
+        Some(job) => {
+            // On nodes, what is complete is not wanted any more.
+            let at_once = match service.spec.mode {
+                Mode::GlobalBatch => job.total.saturating_sub(job.completed),
+                _ => job.at_once,
+            };
+            format!("{running}/{at_once} ({}/{} completed)", job.completed, job.total)
+        }
     }
 }
 
 /// Where a service stands, in a word or two.
 fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     let status = &service.status;
+    if let Some(job) = &status.job {
+        return match job.state {
+            JobState::Complete if !status.converged => ("ending".into(), Tone::Waiting),
+            JobState::Complete => ("complete".into(), Tone::Good),
+            JobState::Failed => ("failed".into(), Tone::Bad),
+            JobState::Running if status.waiting > 0 => (format!("{} waiting", status.waiting), Tone::Bad),
+            JobState::Running => ("running".into(), Tone::Waiting),
+        };
+    }
     // Somebody has to say how to go on, whatever the tasks do meanwhile.
     match service.update_status.as_ref().map(|u| u.state) {
         Some(UpdateState::Paused) => return ("update paused".into(), Tone::Bad),
@@ -376,10 +409,23 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     fields.add_some("Stack", service.stack.as_ref());
     fields.add("Created", time::ago(&service.created_at, now));
     fields.add("Changed", time::ago(&service.updated_at, now));
-    let replicas = spec.replicas.filter(|_| spec.mode == Mode::Replicated);
-    let replicas = replicas.map(|n| format!(" ({n})")).unwrap_or_default();
-    fields.add("Mode", format!("{}{replicas}", mode_word(spec.mode)));
     let status = &service.status;
+    let count = match (spec.mode, &status.job) {
+        (Mode::Replicated, _) => spec.replicas.map(|n| format!(" ({n})")).unwrap_or_default(),
+        (Mode::Batch, Some(job)) => format!(" ({} completions, {} at once)", job.total, job.at_once),
+        _ => String::new(),
+    };
+    fields.add("Mode", format!("{}{count}", spec.mode.as_str()));
+    if let Some(job) = &status.job {
+        fields.add("Iteration", format!("{} (begun {})", job.iteration, time::ago(&job.last_execution, now)));
+        let mut runs = format!("{} of {} completed, {} active", job.completed, job.total, job.active);
+        if job.given_up > 0 {
+            runs.push_str(&format!(", {} given up", job.given_up));
+        }
+        fields.add("Runs", runs);
+        let title = if job.state == JobState::Failed { "Failed" } else { "Last failure" };
+        fields.add_some(title, job.reason.as_ref());
+    }
     fields
         .add("Tasks", format!("{} of {} running, {}", status.running, status.wanted, state(service, now).0));
     fields.add_some("Waiting", status.reason.as_ref());
@@ -421,11 +467,15 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let when = match policy.condition {
         Condition::None => "never".to_owned(),
         Condition::OnFailure => format!("on failure, after {}{attempts}", policy.delay),
+        // What a job has completed is done.
+        Condition::Any if spec.mode.is_batch() => format!("on failure, after {}{attempts}", policy.delay),
         Condition::Any => format!("whenever it ends, after {}{attempts}", policy.delay),
     };
     fields.add("Replaced", when);
-    fields.add("Update", update_policy::in_words(&spec.update));
-    fields.add("Rollback", update_policy::in_words(&spec.rollback));
+    if !spec.mode.is_batch() {
+        fields.add("Update", update_policy::in_words(&spec.update));
+        fields.add("Rollback", update_policy::in_words(&spec.rollback));
+    }
     let signal = spec.stop_signal.as_deref().unwrap_or("TERM");
     fields.add("Stop", format!("{signal}, killed after {}", spec.stop_grace_period));
     fields.show(screen)
@@ -658,6 +708,55 @@ pub mod tests {
             (json!({}), "moving"),
         ] {
             assert_eq!(with(base(status.clone())), word, "{status}");
+        }
+    }
+
+    #[test]
+    fn where_a_job_stands() {
+        let now = "2026-01-31T13:00:00Z".parse().unwrap();
+        let job = |mode: &str, fields: Value, waiting: u64| {
+            let mut job = json!({"iteration": 2, "last_execution": "2026-01-31T12:57:00Z", "state": "running",
+                "total": 10, "completed": 3, "active": 2, "at_once": 2, "given_up": 0});
+            job.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            service(json!({
+                "spec": {"name": "sum", "mode": mode, "command": ["add"]},
+                "status": {"wanted": 2, "running": 1, "updated": 2, "waiting": waiting, "tasks": {}, "job": job,
+                    "converged": job["state"] == "complete"},
+            }))
+        };
+        for (mode, fields, waiting, shown, word) in [
+            ("batch", json!({}), 0, "1/2 (3/10 completed)", "running"),
+            ("batch", json!({}), 1, "1/2 (3/10 completed)", "1 waiting"),
+            ("batch", json!({"state": "complete", "completed": 10}), 0, "1/2 (10/10 completed)", "complete"),
+            ("batch", json!({"state": "failed", "given_up": 7}), 0, "1/2 (3/10 completed)", "failed"),
+            ("global-batch", json!({"at_once": 10}), 0, "1/7 (3/10 completed)", "running"),
+        ] {
+            let service = job(mode, fields, waiting);
+            assert_eq!((replicas(&service).as_str(), state(&service, now).0.as_str()), (shown, word));
+        }
+        let (mut screen, out, _) = paper();
+        let failed =
+            json!({"state": "failed", "given_up": 1, "reason": "1 of 10 runs is given up: slot 2: x"});
+        inspect(&mut screen, &job("batch", failed, 0)).unwrap();
+        let text = out.text();
+        for line in [
+            "Mode:        batch (10 completions, 2 at once)",
+            "Iteration:   2 (begun 3 minutes ago)",
+            "Runs:        3 of 10 completed, 2 active, 1 given up",
+            "Failed:      1 of 10 runs is given up: slot 2: x",
+            "Replaced:    on failure, after 5s",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert!(!text.contains("Update") && !text.contains("Rollback"), "{text}");
+        for (mode, word, is) in [
+            (Mode::Batch, "replicated-job", true),
+            (Mode::Batch, "batch", true),
+            (Mode::Batch, "replicated", false),
+            (Mode::GlobalBatch, "global-job", true),
+            (Mode::Global, "global", true),
+        ] {
+            assert_eq!(is_mode(mode, word), is, "{word}");
         }
     }
 
