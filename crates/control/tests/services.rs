@@ -330,7 +330,7 @@ fn a_global_service_wants_a_task_on_each_node_that_complies() {
 }
 
 fn job(name: &str, completions: u32, concurrency: u32) -> model::ServiceSpec {
-    model::ServiceSpec { mode: model::Mode::Batch { completions, concurrency }, ..spec(name, 0) }
+    model::ServiceSpec { mode: Mode::Batch { completions, concurrency }, ..spec(name, 0) }
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_batch_service_is_scaled_and_never_rolled_back() {
     let id = create(&c, job("sum", 6, 2));
     let mode = |c: &control::testing::MemoryCluster| service(c, id).mode;
     run(services::scale(&c, "sum", None, 9)).expect("its completions");
-    assert_eq!(mode(&c), model::Mode::Batch { completions: 9, concurrency: 2 });
+    assert_eq!(mode(&c), Mode::Batch { completions: 9, concurrency: 2 });
     let number = |c: &control::testing::MemoryCluster| {
         let tables = c.snapshot();
         tables.revision(service(c, id).revision).expect("its revision").number
@@ -358,7 +358,7 @@ fn a_batch_service_is_scaled_and_never_rolled_back() {
     );
     let refused = run(services::update(&c, "sum", None, spec("sum", 1))).expect_err("a mode is for life");
     assert!(refused.to_string().contains("sum is batch and cannot become replicated"), "{refused}");
-    create(&c, model::ServiceSpec { mode: model::Mode::GlobalBatch, ..spec("scan", 0) });
+    create(&c, model::ServiceSpec { mode: Mode::GlobalBatch, ..spec("scan", 0) });
     let refused = run(services::scale(&c, "scan", None, 2)).expect_err("on nodes");
     assert!(refused.to_string().contains("it has one task on each node and cannot be scaled"), "{refused}");
 }

@@ -273,7 +273,7 @@ fn values_that_cannot_be() {
         ),
         (
             "command: a\ndeploy: {mode: replicated-job, update_config: {parallelism: 1}}",
-            "2:48 deploy.update_config:",
+            "2:47 deploy.update_config:",
             "neither updated a few at a time nor rolled back",
         ),
         (
