@@ -740,11 +740,11 @@ pub mod tests {
         inspect(&mut screen, &job("batch", failed, 0)).unwrap();
         let text = out.text();
         for line in [
-            "Mode:        batch (10 completions, 2 at once)",
-            "Iteration:   2 (begun 3 minutes ago)",
-            "Runs:        3 of 10 completed, 2 active, 1 given up",
-            "Failed:      1 of 10 runs is given up: slot 2: x",
-            "Replaced:    on failure, after 5s",
+            "Mode:         batch (10 completions, 2 at once)",
+            "Iteration:    2 (begun 3 minutes ago)",
+            "Runs:         3 of 10 completed, 2 active, 1 given up",
+            "Failed:       1 of 10 runs is given up: slot 2: x",
+            "Replaced:     on failure, after 5s",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
