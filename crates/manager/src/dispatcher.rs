@@ -1,7 +1,8 @@
 //! The sessions of agents: registration, heartbeats, reports, and the numbered stream of assignments.
 //!
 //! Pull-based: what a session must be sent is the difference between what it was last sent and the tables, computed when it can
-//! take more. There is no queue for each session. At most one message of assignments is unacknowledged.
+//! take more. There is no queue for each session. At most one message of assignments is unacknowledged. Silence is counted by
+//! a clock that nobody sets: all moments here are by that one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,10 +99,10 @@ pub struct Dispatcher {
 
 impl Dispatcher {
     /// A dispatcher for a new leader: every node that is not down is awaited for a while.
-    pub fn lead(tables: &Tables, now: Time) -> Self {
+    pub fn lead(tables: &Tables, steady: Time) -> Self {
         let grace = Span(heartbeat(tables).0.saturating_mul(GRACE_AFTER_CHANGE));
         let present = tables.nodes().filter(|n| n.status.state != NodeState::Down);
-        let awaited = present.map(|n| (n.id, now + grace)).collect();
+        let awaited = present.map(|n| (n.id, steady + grace)).collect();
         Self { awaited, ..Self::default() }
     }
 
@@ -124,16 +125,16 @@ impl Dispatcher {
     pub fn receive(
         &mut self,
         tables: &Tables,
-        now: Time,
+        steady: Time,
         from: From,
         message: ToManager,
         new_id: &mut dyn FnMut() -> Id,
     ) {
         match message {
             ToManager::Register { session, description } => {
-                self.register(tables, now, &from, session, description, new_id);
+                self.register(tables, steady, &from, session, description, new_id);
             }
-            ToManager::Heartbeat { session } => self.heartbeat(tables, now, &from, session),
+            ToManager::Heartbeat { session } => self.heartbeat(tables, steady, &from, session),
             ToManager::Report { session, number, tasks } => {
                 self.report(tables, &from, session, number, tasks);
             }
@@ -144,7 +145,7 @@ impl Dispatcher {
     fn register(
         &mut self,
         tables: &Tables,
-        now: Time,
+        steady: Time,
         from: &From,
         session: Option<SessionId>,
         description: Arc<Description>,
@@ -166,7 +167,7 @@ impl Dispatcher {
             self.end(old, "another registration of this node took its place");
         }
         let id = SessionId(new_id());
-        let due = now + grace(tables);
+        let due = steady + grace(tables);
         self.awaited.remove(&from.node);
         self.of_node.insert(from.node, id);
         self.due.insert((due, id));
@@ -184,11 +185,11 @@ impl Dispatcher {
         self.acts.push(Act::Propose(set, Pending::Registration(id)));
     }
 
-    fn heartbeat(&mut self, tables: &Tables, now: Time, from: &From, id: SessionId) {
+    fn heartbeat(&mut self, tables: &Tables, steady: Time, from: &From, id: SessionId) {
         if self.live(from, id).is_none() {
             return self.refuse(from);
         }
-        let due = now + grace(tables);
+        let due = steady + grace(tables);
         if let Some(session) = self.sessions.get_mut(&id) {
             self.due.remove(&(session.due, id));
             session.due = due;
@@ -278,7 +279,7 @@ impl Dispatcher {
     }
 
     /// A change set of the dispatcher is on disk, or was refused.
-    pub fn applied(&mut self, tables: &Tables, now: Time, pending: Pending, refused: Option<&str>) {
+    pub fn applied(&mut self, tables: &Tables, steady: Time, pending: Pending, refused: Option<&str>) {
         match pending {
             Pending::Registration(id) => match refused {
                 Some(reason) => self.end(id, reason),
@@ -298,7 +299,7 @@ impl Dispatcher {
             }
             Pending::Down(node) => {
                 if refused.is_some() && !self.of_node.contains_key(&node) {
-                    self.awaited.insert(node, now + DOWN_AGAIN);
+                    self.awaited.insert(node, steady + DOWN_AGAIN);
                 }
             }
         }
@@ -360,9 +361,9 @@ impl Dispatcher {
     }
 
     /// Takes for gone whoever has not called in time.
-    pub fn expire(&mut self, tables: &Tables, now: Time) {
+    pub fn expire(&mut self, tables: &Tables, steady: Time) {
         while let Some((due, id)) = self.due.first().copied() {
-            if due > now {
+            if due > steady {
                 break;
             }
             let node = self.sessions.get(&id).map(|s| s.node);
@@ -373,7 +374,7 @@ impl Dispatcher {
             }
         }
         let late: Vec<NodeId> =
-            self.awaited.iter().filter(|(_, until)| **until <= now).map(|(node, _)| *node).collect();
+            self.awaited.iter().filter(|(_, until)| **until <= steady).map(|(node, _)| *node).collect();
         for node in late {
             self.awaited.remove(&node);
             self.down(tables, node, "did not register after a change of leader");

@@ -8,11 +8,13 @@
 #![forbid(unsafe_code)]
 
 mod assignments;
+mod clock;
 mod dispatcher;
 mod flight;
 mod machine;
 pub mod whatif;
 mod work;
 
+pub use clock::LogClock;
 pub use dispatcher::{ConnId, Dispatcher, PassedOver};
 pub use machine::{Effect, Input, Manager, Step, Ticket};

@@ -72,8 +72,10 @@ pub enum Effect {
 
 /// What a step needs from outside: the clock and chance.
 pub struct Step<'a> {
-    /// The time now.
+    /// The time now, as it goes into the log.
     pub now: Time,
+    /// The time by a clock that nobody sets, from any beginning: how long agents have been silent is counted by it.
+    pub steady: Time,
     /// Makes fresh ids.
     pub new_id: &'a mut dyn FnMut() -> Id,
 }
@@ -102,6 +104,8 @@ struct Leader {
 #[derive(Default)]
 pub struct Manager {
     leader: Option<Leader>,
+    /// How far the log's clock was ahead of the steady one at the last step.
+    ahead: Span,
 }
 
 impl Manager {
@@ -136,13 +140,16 @@ impl Manager {
         // A look through everything that cannot go on, because too much is in flight, waits for that and for no moment: the next
         // one is not due before it is done.
         let sweep = leader.sweep.is_none().then_some(leader.next_sweep);
-        [leader.work.next_wake(), leader.dispatcher.next_wake(), sweep].into_iter().flatten().min()
+        // Should the log's clock have been set ahead meanwhile, this is too early, and harmless.
+        let silence = leader.dispatcher.next_wake().map(|at| at + self.ahead);
+        [leader.work.next_wake(), silence, sweep].into_iter().flatten().min()
     }
 
     /// Takes in what happened and does a bounded amount of work.
     pub fn step(&mut self, input: Input, step: &mut Step<'_>) -> Vec<Effect> {
+        self.ahead = step.now.since(step.steady);
         match input {
-            Input::Lead(tables) => self.leader = Some(Leader::new(tables, step.now)),
+            Input::Lead(tables) => self.leader = Some(Leader::new(tables, step)),
             Input::Follow => self.leader = None,
             other => {
                 let Some(leader) = &mut self.leader else { return Vec::new() };
@@ -158,15 +165,15 @@ impl Manager {
 }
 
 impl Leader {
-    fn new(tables: Arc<Tables>, now: Time) -> Self {
+    fn new(tables: Arc<Tables>, step: &Step<'_>) -> Self {
         Self {
-            dispatcher: Dispatcher::lead(&tables, now),
+            dispatcher: Dispatcher::lead(&tables, step.steady),
             flight: Flight::over(tables),
             work: Work::default(),
             placing: true,
             held: false,
             sweep: Some(None),
-            next_sweep: now + SWEEP_EVERY,
+            next_sweep: step.now + SWEEP_EVERY,
         }
     }
 
@@ -177,12 +184,12 @@ impl Leader {
 
     fn take_in(&mut self, input: Input, step: &mut Step<'_>) {
         match input {
-            Input::Applied { tables, events, outcomes } => self.applied(tables, &events, outcomes, step.now),
-            Input::Lost(ticket) => self.lost(ticket, step.now),
+            Input::Applied { tables, events, outcomes } => self.applied(tables, &events, outcomes, step),
+            Input::Lost(ticket) => self.lost(ticket, step),
             Input::Agent { node, conn, address, message } => {
                 let from = From { node, conn, address };
                 let tables = Arc::clone(self.flight.committed());
-                self.dispatcher.receive(&tables, step.now, from, message, step.new_id);
+                self.dispatcher.receive(&tables, step.steady, from, message, step.new_id);
             }
             Input::Tick | Input::Lead(_) | Input::Follow => {}
         }
@@ -193,7 +200,7 @@ impl Leader {
         tables: Arc<Tables>,
         events: &[Event],
         outcomes: Vec<(Ticket, Result<(), Refused>)>,
-        now: Time,
+        step: &Step<'_>,
     ) {
         // The state first: what lands below may look at it. What has landed is in it or was refused, so that only the rest
         // is laid over it again.
@@ -205,11 +212,11 @@ impl Leader {
         }
         // What was applied before this manager began to lead arrives late, and is known already.
         if tables.index() >= self.flight.committed().index() {
-            self.flight.settle(tables, now);
+            self.flight.settle(tables, step.now);
         }
         for (set, origin, outcome) in landed {
             let refused = outcome.err().map(|r| r.to_string());
-            self.landed(&set, origin, refused.as_deref(), now);
+            self.landed(&set, origin, refused.as_deref(), step);
         }
         for event in events {
             keys_of(event, self.flight.view(), &mut |key| self.work.mark(key));
@@ -222,14 +229,14 @@ impl Leader {
         }
     }
 
-    fn lost(&mut self, ticket: Ticket, now: Time) {
+    fn lost(&mut self, ticket: Ticket, step: &Step<'_>) {
         let Some((set, origin)) = self.flight.land(ticket) else { return };
-        self.flight.settle(Arc::clone(self.flight.committed()), now);
-        self.landed(&set, origin, Some("the proposal did not reach the log"), now);
+        self.flight.settle(Arc::clone(self.flight.committed()), step.now);
+        self.landed(&set, origin, Some("the proposal did not reach the log"), step);
     }
 
     /// The outcome of a proposal is known, and the view is without it or has it for good.
-    fn landed(&mut self, set: &ChangeSet, origin: Origin, refused: Option<&str>, now: Time) {
+    fn landed(&mut self, set: &ChangeSet, origin: Origin, refused: Option<&str>, step: &Step<'_>) {
         self.placing |= std::mem::take(&mut self.held);
         if refused.is_some() {
             // While it was in flight, what it would have changed was left alone; nothing has happened to it, so no event says
@@ -239,17 +246,17 @@ impl Leader {
         }
         match origin {
             Origin::Plan { key, more } if refused.is_none() => self.work.applied(key, more),
-            Origin::Plan { key, .. } => self.work.refused(key, now),
+            Origin::Plan { key, .. } => self.work.refused(key, step.now),
             Origin::Placement => {}
             Origin::Dispatch(pending) => {
                 let tables = Arc::clone(self.flight.committed());
-                self.dispatcher.applied(&tables, now, pending, refused);
+                self.dispatcher.applied(&tables, step.steady, pending, refused);
             }
         }
     }
 
     fn run(&mut self, step: &mut Step<'_>, effects: &mut Vec<Effect>) {
-        self.dispatcher.expire(&Arc::clone(self.flight.committed()), step.now);
+        self.dispatcher.expire(&Arc::clone(self.flight.committed()), step.steady);
         self.work.wake_until(step.now);
         self.sweep_on(step.now);
         self.reconcile(step, effects);

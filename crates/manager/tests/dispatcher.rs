@@ -19,6 +19,8 @@ struct Plane {
     manager: Manager,
     tables: Tables,
     now: Time,
+    /// What has really passed.
+    steady: Time,
     ids: u128,
     sent: Vec<(u64, ToAgent)>,
     notes: Vec<String>,
@@ -30,6 +32,7 @@ impl Plane {
             manager: Manager::new(),
             tables: Tables::new(),
             now: Time(1_000_000_000),
+            steady: Time(0),
             ids: 1000,
             sent: Vec::new(),
             notes: Vec::new(),
@@ -62,7 +65,7 @@ impl Plane {
                 *ids += 1;
                 Id::from_u128(*ids)
             };
-            let mut step = Step { now: self.now, new_id: &mut new_id };
+            let mut step = Step { now: self.now, steady: self.steady, new_id: &mut new_id };
             for effect in self.manager.step(input, &mut step) {
                 match effect {
                     Effect::Send(conn, message) => self.sent.push((conn, message)),
@@ -126,6 +129,7 @@ impl Plane {
     fn pass(&mut self, span: Span) {
         self.sent.clear();
         self.now = self.now + span;
+        self.steady = self.steady + span;
         self.input(Input::Tick);
     }
 
@@ -317,6 +321,24 @@ fn a_silent_node_is_down_after_three_periods_and_comes_back() {
     assert_eq!(&**message, "heartbeat failure");
     plane.register(2);
     assert_eq!(plane.state(), NodeState::Ready);
+}
+
+#[test]
+fn a_clock_that_is_set_makes_nobody_silent() {
+    let mut plane = Plane::new();
+    let (session, _) = plane.register(1);
+    plane.now = plane.now + Span::from_secs(7200);
+    plane.pass(Span::from_secs(1));
+    assert_eq!(plane.state(), NodeState::Ready);
+    plane.say(1, ToManager::Heartbeat { session });
+    plane.pass(Span::from_secs(14));
+    assert_eq!(plane.state(), NodeState::Ready);
+    let wake = plane.manager.next_wake().expect("it waits for the next heartbeat");
+    assert_eq!(wake, plane.now + Span::from_secs(1), "by the log's clock");
+    // Set back, it gives no more patience.
+    plane.now = plane.now - Span::from_secs(7200);
+    plane.pass(Span::from_secs(2));
+    assert_eq!(plane.state(), NodeState::Down);
 }
 
 #[test]

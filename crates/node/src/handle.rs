@@ -10,7 +10,7 @@ use model::{Forecast, Id, Index, Rebalance, TaskId, Time, Verdict};
 use store::{ChangeSet, EventId, Gone, KeptEvent, Tables};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use crate::clock;
+use crate::clock::{self, ClusterClock};
 use crate::logs::TaskLogs;
 use crate::proposer::{Proposal, Reply};
 use crate::replica::Published;
@@ -33,6 +33,7 @@ pub struct Handle {
     pub(crate) logs: TaskLogs,
     pub(crate) info: Info,
     pub(crate) whatifs: Arc<Semaphore>,
+    pub(crate) clock: ClusterClock,
 }
 
 impl Handle {
@@ -79,7 +80,7 @@ impl Cluster for Handle {
     }
 
     fn now(&self) -> Time {
-        clock::now()
+        self.clock.now()
     }
 
     fn new_id(&self) -> Id {
@@ -93,7 +94,7 @@ impl Cluster for Handle {
 
     fn forecast(&self, mut wish: Wish) -> BoxFuture<'_, Result<Forecast, RequestError>> {
         Box::pin(async move {
-            let now = clock::now();
+            let now = self.clock.now();
             let done = self.on_a_copy(move |tables, keep_on| {
                 whatif::forecast(tables, now, keep_on, &mut |tables, new_id| wish(tables, new_id))
             });
@@ -108,7 +109,7 @@ impl Cluster for Handle {
 
     fn rebalance(&self, threshold: u32) -> BoxFuture<'_, Result<Rebalance, RequestError>> {
         Box::pin(async move {
-            let now = clock::now();
+            let now = self.clock.now();
             self.on_a_copy(move |tables, keep_on| whatif::rebalance(tables, now, threshold, keep_on)).await
         })
     }

@@ -9,7 +9,7 @@ use manager::{ConnId, Effect, Input, Manager, Step};
 use model::sync::ToAgent;
 use tokio::sync::mpsc;
 
-use crate::clock;
+use crate::clock::{self, ClusterClock};
 use crate::proposer::{Proposal, Reply};
 
 /// Longest sleep of the thread, so that a clock that jumps is noticed.
@@ -41,10 +41,15 @@ impl Connections {
 }
 
 /// Runs the control plane until every sender of inputs is gone or the log takes no more proposals.
-pub fn run(inputs: &Receiver<Input>, proposals: &mpsc::Sender<Proposal>, connections: &Connections) {
+pub fn run(
+    inputs: &Receiver<Input>,
+    proposals: &mpsc::Sender<Proposal>,
+    connections: &Connections,
+    clock: &ClusterClock,
+) {
     let mut manager = Manager::new();
     loop {
-        let input = match next_input(inputs, &manager) {
+        let input = match next_input(inputs, &manager, clock) {
             Ok(input) => input,
             Err(RecvTimeoutError::Timeout) => Input::Tick,
             Err(RecvTimeoutError::Disconnected) => return,
@@ -54,7 +59,10 @@ pub fn run(inputs: &Receiver<Input>, proposals: &mpsc::Sender<Proposal>, connect
             connections.send(*conn, ToAgent::SessionEnded { reason });
             continue;
         }
-        let mut step = Step { now: clock::now(), new_id: &mut clock::new_id };
+        if let Input::Lead(tables) | Input::Applied { tables, .. } = &input {
+            clock.seen(tables.time());
+        }
+        let mut step = Step { now: clock.now(), steady: clock.steady(), new_id: &mut clock::new_id };
         for effect in manager.step(input, &mut step) {
             match effect {
                 Effect::Send(conn, message) => connections.send(conn, message),
@@ -70,14 +78,18 @@ pub fn run(inputs: &Receiver<Input>, proposals: &mpsc::Sender<Proposal>, connect
     }
 }
 
-fn next_input(inputs: &Receiver<Input>, manager: &Manager) -> Result<Input, RecvTimeoutError> {
+fn next_input(
+    inputs: &Receiver<Input>,
+    manager: &Manager,
+    clock: &ClusterClock,
+) -> Result<Input, RecvTimeoutError> {
     if manager.has_work() {
         return inputs.recv_timeout(Duration::ZERO);
     }
     let Some(wake) = manager.next_wake() else {
         return inputs.recv().map_err(|_| RecvTimeoutError::Disconnected);
     };
-    let wait = wake.since(clock::now()).0;
+    let wait = wake.since(clock.now()).0;
     let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(0));
     inputs.recv_timeout(wait.min(LONGEST_SLEEP))
 }

@@ -12,7 +12,7 @@ use model::Index;
 use store::{ChangeSet, Entry, FEATURE_LEVEL, codec};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::clock;
+use crate::clock::ClusterClock;
 use crate::replica::{Replica, TAG_LEN, Tags};
 
 /// Most change sets in one entry.
@@ -55,6 +55,8 @@ pub struct Proposer {
     pub tags: Arc<Tags>,
     /// Counts the entries of this process.
     pub sequence: u64,
+    /// The time of entries.
+    pub clock: ClusterClock,
 }
 
 impl Proposer {
@@ -83,7 +85,7 @@ impl Proposer {
         }
         let (sets, replies): (Vec<ChangeSet>, Vec<Reply>) =
             batch.into_iter().map(|p| (p.set, p.reply)).unzip();
-        let entry = Entry { feature_level: FEATURE_LEVEL, time: clock::now(), sets };
+        let entry = Entry { feature_level: FEATURE_LEVEL, time: self.clock.now(), sets };
         let body = codec::encode_entry(&entry);
         if let Err(problem) = fits(&body) {
             let mut first: Vec<Proposal> =

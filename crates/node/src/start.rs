@@ -18,7 +18,7 @@ use model::{
 use store::{Change, ChangeSet, Guard, ObjectId};
 use tokio::sync::{mpsc, watch};
 
-use crate::clock;
+use crate::clock::{self, ClusterClock};
 use crate::describe::{describe, hostname};
 use crate::handle::{Handle, whatif_turns};
 use crate::home::{Home, HomeError, Identity, private_dir};
@@ -96,8 +96,15 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let mut log = consensus::Options::new(home.raft(), identity.voter);
     log.max_entry_bytes = ENTRY_BYTES;
     let consensus = Consensus::open(log, replica).await?;
-    let proposer =
-        Proposer { consensus: consensus.clone(), plane: plane_inputs.clone(), boot, tags, sequence: 0 };
+    let clock = ClusterClock::new();
+    let proposer = Proposer {
+        consensus: consensus.clone(),
+        plane: plane_inputs.clone(),
+        boot,
+        tags,
+        sequence: 0,
+        clock: clock.clone(),
+    };
     tokio::spawn(proposer.run(proposal_receiver));
 
     let drivers = drivers(&options, &identity);
@@ -109,6 +116,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         logs: TaskLogs { node: identity.node, tasks: home.tasks(), held: Held::default() },
         info: info(&options, &identity, &description),
         whatifs: whatif_turns(),
+        clock: clock.clone(),
     });
     set_up(&handle, &identity, &description).await?;
     home.mark_member(&identity)?;
@@ -118,7 +126,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
     let plane_connections = connections.clone();
     std::thread::Builder::new()
         .name("control-plane".into())
-        .spawn(move || plane::run(&plane_receiver, &proposals, &plane_connections))
+        .spawn(move || plane::run(&plane_receiver, &proposals, &plane_connections, &clock))
         .map_err(StartError::Thread)?;
     tokio::spawn(follow_leadership(consensus.clone(), Arc::clone(&published), plane_inputs.clone()));
 

@@ -1,16 +1,18 @@
 //! `sim run` and `sim story`, as a person sees them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::Span;
 use sim::workload::{Plan, script};
 use sim::{hunt, story};
 
 /// How often progress is told, in seeds.
-const PROGRESS: u64 = 100;
+const PROGRESS: u64 = 500;
 
 struct Options {
     seeds: u64,
+    /// No further seed is begun after so long.
+    within: Option<Duration>,
     first: u64,
     plan: Plan,
     twice: bool,
@@ -21,9 +23,14 @@ struct Options {
 pub fn run(words: &[&str]) -> Result<bool, String> {
     let options = read(words)?;
     let begin = Instant::now();
-    let (mut hours, mut effects) = (0.0, 0);
-    for (nth, seed) in (options.first..).take(options.seeds as usize).enumerate() {
+    println!("seeds from {}", options.first);
+    let (mut seeds, mut hours, mut effects) = (0, 0.0, 0);
+    for seed in (options.first..).take(options.seeds as usize) {
+        if options.within.is_some_and(|within| begin.elapsed() >= within) {
+            break;
+        }
         let outcome = hunt::one(seed, options.plan);
+        seeds += 1;
         hours += outcome.age.0 as f64 / 3.6e12;
         effects += outcome.fingerprint.1;
         if !outcome.broken.is_empty() {
@@ -34,16 +41,20 @@ pub fn run(words: &[&str]) -> Result<bool, String> {
             println!("seed {seed} does not do the same twice");
             return Ok(false);
         }
-        let done = nth as u64 + 1;
-        if done.is_multiple_of(PROGRESS) || done == options.seeds {
-            let seconds = begin.elapsed().as_secs_f64();
-            println!(
-                "{done} seeds, up to {seed}; {hours:.1} simulated hours in {seconds:.1} s: {:.3} s an hour, {effects} effects",
-                seconds / hours
-            );
+        if seeds % PROGRESS == 0 {
+            tell(seeds, hours, begin, effects);
         }
     }
+    tell(seeds, hours, begin, effects);
     Ok(true)
+}
+
+fn tell(seeds: u64, hours: f64, begin: Instant, effects: u64) {
+    let seconds = begin.elapsed().as_secs_f64();
+    let rate = seconds / hours;
+    println!(
+        "{seeds} seeds; {hours:.1} simulated hours in {seconds:.1} s: {rate:.3} s an hour, {effects} effects"
+    );
 }
 
 fn report(seed: u64, options: &Options, outcome: &story::Outcome) -> bool {
@@ -63,13 +74,20 @@ fn report(seed: u64, options: &Options, outcome: &story::Outcome) -> bool {
 }
 
 fn read(words: &[&str]) -> Result<Options, String> {
-    let mut options = Options { seeds: 100, first: 1, plan: Plan::HOUR, twice: false, quick: false };
+    let mut options =
+        Options { seeds: 100, within: None, first: 1, plan: Plan::HOUR, twice: false, quick: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         let number = |text: &str| text.parse::<f64>().map_err(|_| format!("{text:?} is not a number"));
         match *word {
             "--seeds" => options.seeds = number(value()?)? as u64,
+            "--for" => {
+                let span = Span::parse(value()?).map_err(|e| format!("--for: {e}"))?;
+                options.within = Some(Duration::from_nanos(u64::try_from(span.0).unwrap_or(0)));
+                options.seeds = u64::MAX;
+            }
+            "--fresh" => options.first = fresh(),
             "--seed" => options.first = value()?.parse().map_err(|_| "--seed is a number".to_string())?,
             "--hours" => {
                 options.plan.length = Span((number(value()?)? * 3.6e12) as i64);
@@ -82,6 +100,12 @@ fn read(words: &[&str]) -> Result<Options, String> {
         }
     }
     Ok(options)
+}
+
+/// A seed that nobody has seen.
+fn fresh() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos() as u64 % 1_000_000_000_000
 }
 
 /// Tells a story. True when every promise was kept.

@@ -95,7 +95,7 @@ pub enum Command {
     Net(Net),
     Disk { node: u32, fails: bool },
     Drivers { node: u32, fail: bool },
-    Clock { node: u32, by: Span },
+    Clock { place: Place, by: Span },
     End { service: String, slot: u32, code: i32 },
     Run(Span),
     Converge(Span),
@@ -178,7 +178,7 @@ fn faults_and_views(words: &[&str]) -> Result<Command, String> {
         ["disk", n, "works"] => Command::Disk { node: node(n)?, fails: false },
         ["drivers", n, "fail"] => Command::Drivers { node: node(n)?, fail: true },
         ["drivers", n, "work"] => Command::Drivers { node: node(n)?, fail: false },
-        ["clock", n, by] => Command::Clock { node: node(n)?, by: span(by)? },
+        ["clock", at, by] => Command::Clock { place: place(at)?, by: span(by)? },
         ["end", slot, code] => {
             let named = slot.rsplit_once('.').and_then(|(s, n)| Some((s, n.parse::<u32>().ok()?)));
             let (service, slot) =
@@ -355,7 +355,7 @@ impl fmt::Display for Command {
             Self::Drivers { node, fail } => {
                 write!(f, "drivers node-{node} {}", if *fail { "fail" } else { "work" })
             }
-            Self::Clock { node, by } => write!(f, "clock node-{node} {by}"),
+            Self::Clock { place, by } => write!(f, "clock {place} {by}"),
             Self::End { service, slot, code } => write!(f, "end {service}.{slot} {code}"),
             Self::Run(span) => write!(f, "run {span}"),
             Self::Converge(span) => write!(f, "converge {span}"),
@@ -380,11 +380,11 @@ mod tests {
             drain node-1; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g\n\
             crash node-1 for 10s; boot node-1; kill-agent node-1 for 2s; kill-agent node-1; remove-node node-1\n\
             crash manager-1; boot manager-1; depose; cut node-1 manager-2; heal; calm\n\
-            net delay=1ms..20ms loss=0.1% lost=0.25%; disk node-1 fails; drivers node-2 fail; clock node-1 1h\n\
+            net delay=1ms..20ms loss=0.1% lost=0.25%; disk node-1 fails; drivers node-2 fail; clock node-1 1h; clock manager-1 -5s\n\
             end web.1 3; cluster history=2; run 10s; converge 1m0s\n\
             show tasks; show tasks web; show nodes; show services; why web";
         let commands = parse(text).expect("it is a script");
-        assert_eq!(commands.len(), 37);
+        assert_eq!(commands.len(), 38);
         let again: Vec<String> = commands.iter().map(ToString::to_string).collect();
         assert_eq!(parse(&again.join("\n")).as_ref(), Ok(&commands));
     }

@@ -128,6 +128,10 @@ impl Author {
         if self.nodes.is_empty() { None } else { Some(*self.random.pick(&self.nodes)) }
     }
 
+    fn manager(&mut self) -> Place {
+        Place::Manager(self.random.range(1, u64::from(self.managers)) as u32)
+    }
+
     fn back(&mut self) -> Option<Span> {
         let seconds = [0, 1, 4, 12, 20, 40, 90, 200];
         Some(Span::from_secs(*self.random.pick(&seconds)))
@@ -308,7 +312,8 @@ impl Author {
             2 | 3 => Command::Boot(Place::Node(node)),
             4 => {
                 let seconds = *self.random.pick(&[-7200, -5, 2, 600, 7200]);
-                Command::Clock { node, by: Span::from_secs(seconds) }
+                let place = if self.random.once_in(2) { Place::Node(node) } else { self.manager() };
+                Command::Clock { place, by: Span::from_secs(seconds) }
             }
             _ => Command::KillAgent { node, back: self.back() },
         };
@@ -316,7 +321,7 @@ impl Author {
     }
 
     fn manager_fault(&mut self) {
-        let place = Place::Manager(self.random.range(1, u64::from(self.managers)) as u32);
+        let place = self.manager();
         let command = match self.random.below(3) {
             0 => Command::Depose,
             _ => Command::Crash { place, back: self.back() },
@@ -325,12 +330,12 @@ impl Author {
     }
 
     fn cut(&mut self) {
-        let manager = Place::Manager(self.random.range(1, u64::from(self.managers)) as u32);
+        let manager = self.manager();
         let command = match (self.random.below(4), self.node()) {
             (0, _) => Command::Heal,
             (1 | 2, Some(node)) => Command::Cut(Place::Node(node), manager),
             _ => {
-                let other = Place::Manager(self.random.range(1, u64::from(self.managers)) as u32);
+                let other = self.manager();
                 if other == manager { Command::Heal } else { Command::Cut(manager, other) }
             }
         };

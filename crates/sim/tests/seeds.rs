@@ -1,15 +1,10 @@
-//! Random clusters: the same ones each time, and a few that nobody has seen. How many is fixed; how long they take is not judged.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! Random clusters: the same ones each time. Those that nobody has seen are run by `scripts/test` itself, for a fixed time.
 
 use sim::{hunt, workload};
 use workload::Plan;
 
 /// The seeds that are run each time; those that once broke a promise among them.
 const FIXED: std::ops::Range<u64> = 1..1000;
-
-/// So many fresh seeds of five minutes each: with the fixed ones, well under two minutes of one core.
-const FRESH: u64 = 1000;
 
 #[track_caller]
 fn keeps_its_promises(seed: u64, plan: Plan) {
@@ -25,16 +20,6 @@ fn keeps_its_promises(seed: u64, plan: Plan) {
 #[test]
 fn known_seeds_keep_their_promises() {
     for seed in FIXED {
-        keeps_its_promises(seed, Plan::SHORT);
-    }
-}
-
-#[test]
-fn fresh_seeds_keep_their_promises() {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-    let first = since.as_nanos() as u64 % 1_000_000_000_000;
-    println!("fresh seeds from {first}: sim run --short --seed {first} --seeds {FRESH}");
-    for seed in first..first + FRESH {
         keeps_its_promises(seed, Plan::SHORT);
     }
 }

@@ -33,4 +33,6 @@ pub use change::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId, Refus
 pub use derived::{NodeUse, ServiceUse};
 pub use event::{Action, Event, EventId, EventIdError, Object};
 pub use event_log::{About, AboutTask, EventLog, Fact, Gone, KeptEvent, Subject};
+#[cfg(debug_assertions)]
+pub use slab::objects_read;
 pub use tables::{Table, Tables};

@@ -77,3 +77,30 @@ fn links_lead_somewhere() {
         }
     }
 }
+
+/// The table of behaviours names tests, stories and checkers: each must exist, or nothing holds what it says.
+#[test]
+fn tests_that_are_named_exist() {
+    let text = read_text(Path::new("docs/behaviours.md"));
+    let mut named = 0;
+    for name in text.split('`').skip(1).step_by(2) {
+        let Some((place, test)) = name.split_once(':').filter(|(place, _)| !place.contains(' ')) else {
+            continue;
+        };
+        if test.chars().any(char::is_uppercase) || test == "name" {
+            continue;
+        }
+        named += 1;
+        let found = match (place, place.split_once('/')) {
+            ("story", _) => root().join(format!("crates/sim/stories/{test}.out")).exists(),
+            ("checker", _) => root().join(format!("crates/sim/src/checkers/{test}.rs")).exists(),
+            (_, Some((of, file))) => ["src", "tests", "tests/e2e"].iter().any(|folder| {
+                let path = format!("crates/{of}/{folder}/{file}.rs");
+                root().join(&path).exists() && read_text(Path::new(&path)).contains(&format!("fn {test}("))
+            }),
+            _ => false,
+        };
+        assert!(found, "docs/behaviours.md names {name}, which does not exist");
+    }
+    assert!(named > 50, "only {named} tests are named");
+}

@@ -66,8 +66,9 @@ impl World {
         mut ask: impl FnMut(&mut dyn Checker, &Quiet<'_>, &mut Vec<String>),
     ) -> Vec<Broken> {
         let after = self.age();
+        let now = self.seats[leader].time(self.now);
         let seat = &self.seats[leader];
-        let quiet = Quiet { now: self.now + seat.clock, tables: &seat.tables, hosts: &self.hosts };
+        let quiet = Quiet { now, tables: &seat.tables, hosts: &self.hosts };
         let mut broken = Vec::new();
         let mut found = Vec::new();
         for checker in &mut self.checkers {
@@ -79,10 +80,10 @@ impl World {
     }
 
     /// The leader, when the control plane has nothing to do: nothing is under way and no wake is near.
-    fn quiet_leader(&self) -> Option<usize> {
+    fn quiet_leader(&mut self) -> Option<usize> {
         let leader = self.leader()?;
+        let now = self.seats[leader].time(self.now);
         let seat = &self.seats[leader];
-        let now = self.now + seat.clock;
         let busy = self.log.under_way() > 0
             || seat.is_busy()
             || seat.manager.has_work()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use manager::{Effect, Input, Manager, Step, Ticket};
+use manager::{Effect, Input, LogClock, Manager, Step, Ticket};
 use model::{Index, Span, Time};
 use store::{ChangeSet, Entry, FEATURE_LEVEL, Refused, Tables, codec};
 
@@ -44,8 +44,10 @@ pub struct Seat {
     flushing: bool,
     learning: bool,
     wake: Option<Time>,
-    /// How far its clock is from the world's.
-    pub clock: Span,
+    /// How far its machine's clock is from the world's.
+    clock: Span,
+    /// The time that it puts into the log.
+    shown: LogClock,
 }
 
 impl Seat {
@@ -63,7 +65,20 @@ impl Seat {
             learning: false,
             wake: None,
             clock: Span::ZERO,
+            shown: LogClock::default(),
         }
+    }
+
+    /// The time as this manager knows it.
+    pub fn time(&mut self, now: Time) -> Time {
+        self.shown.seen(self.tables.time());
+        self.shown.now(now + self.clock, now)
+    }
+
+    /// Its machine's clock is set ahead or back.
+    pub fn jump(&mut self, by: Span, now: Time) {
+        self.time(now);
+        self.clock = Span(self.clock.0.saturating_add(by.0));
     }
 
     /// True while something waits to be written.
@@ -322,10 +337,10 @@ impl World {
 
     /// Something happened to a manager.
     pub(super) fn step(&mut self, seat: usize, input: Input) {
-        let now = self.now + self.seats[seat].clock;
+        let (now, steady) = (self.seats[seat].time(self.now), self.now);
         let random = &mut self.random;
         let mut new_id = || random.id();
-        let mut step = Step { now, new_id: &mut new_id };
+        let mut step = Step { now, steady, new_id: &mut new_id };
         let effects = self.seats[seat].manager.step(input, &mut step);
         for effect in effects {
             self.trace.note(self.now.0, seat as u64, &effect);
@@ -343,13 +358,14 @@ impl World {
     }
 
     fn see_to_wake(&mut self, seat: usize) {
+        let now = self.now;
         let here = &mut self.seats[seat];
         let wake = if here.manager.has_work() {
-            self.now
+            now
         } else {
             match here.manager.next_wake() {
                 // Time that has passed already costs a step that takes a little while.
-                Some(wake) => (wake - here.clock).max(self.now + Span(10_000)),
+                Some(wake) => now + wake.since(here.time(now)).max(Span(10_000)),
                 None => return,
             }
         };
@@ -410,7 +426,7 @@ impl World {
         }
         here.flushing = false;
         let Some(term) = here.leads else { return };
-        let now = self.now + here.clock;
+        let now = here.time(self.now);
         let packed = here.queue.len().min(PACKED);
         let (origins, sets): (Vec<_>, Vec<_>) = here.queue.drain(..packed).unzip();
         if !here.queue.is_empty() {

@@ -210,7 +210,12 @@ impl World {
             Command::Net(net) => self.net = *net,
             Command::Disk { node, fails } => self.machine(*node)?.set_disk_fails(*fails),
             Command::Drivers { node, fail } => self.machine(*node)?.set_drivers_fail(*fail),
-            Command::Clock { node, by } => self.machine(*node)?.jump(*by),
+            Command::Clock { place: Place::Node(node), by } => self.machine(*node)?.jump(*by),
+            Command::Clock { place: place @ Place::Manager(number), by } => {
+                let now = self.now;
+                let seat = self.seats.get_mut(*number as usize - 1);
+                seat.ok_or_else(|| format!("there is no {place}"))?.jump(*by, now);
+            }
             Command::Resources { node, size } => {
                 let host = self.machine(*node)?;
                 host.set_resources(resources(*size));
