@@ -492,3 +492,55 @@ fn one_completion_costs_what_it_changes() {
     keys_of(&event, &w.tables, &mut |key| marked.push(key));
     assert_eq!(marked, [Key::of_slot(s, task.slot), Key::Service(s)]);
 }
+
+/// What looks at a slot that is done, and at its service, read: the same whether 1,000 or 100,000 slots are to be done.
+#[cfg(debug_assertions)]
+#[test]
+fn a_completion_reads_the_same_however_many_slots_there_are() {
+    let costs = [1_000, 100_000].map(|completions| {
+        let mut w = world(&["a"]);
+        w.sweeps = false;
+        let s = w.create(batch(completions, 10), spec("runs"));
+        w.settle();
+        // Every other slot but the last hundred is done or given up, out of order, and ten are in progress.
+        w.change_service(s, |s| s.mode = batch(completions, 11));
+        let node = w.node_named("a").id;
+        let revision = w.tables.service(s).expect("the service").revision;
+        for n in (10..completions - 100).rev().filter(|n| n % 2 == 0) {
+            let id = model::TaskId::from_u128(1_000_000 + u128::from(n));
+            let made = Change::CreateTask {
+                id,
+                service: s,
+                slot: Slot::Number(n),
+                revision,
+                node: None,
+                desired: Desired::Running,
+                start_after: None,
+            };
+            let state = if n % 4 == 0 { TaskState::Complete } else { TaskState::Failed };
+            let ended = Change::ReportTask {
+                task: id,
+                node,
+                state,
+                at: w.now,
+                message: None,
+                programs: Box::default(),
+            };
+            let assigned = Change::AssignTask { task: id, node, ports: Box::default() };
+            let closed = Change::DirectTask { task: id, desired: Desired::Complete };
+            w.apply(vec![made, assigned, ended, closed]);
+        }
+        w.change_service(s, |s| s.mode = batch(completions, 10));
+        let last = w.filling(s, Slot::Number(9)).expect("in progress");
+        w.report(&last, TaskState::Complete, Some(0));
+        let view = w.tables.clone();
+        [Key::Slot(s, 9), Key::Service(s)].map(|key| {
+            let before = store::objects_read();
+            let plan = w.look_at(&view, key);
+            assert!(!plan.is_quiet(), "{key:?} has something to do");
+            store::objects_read() - before
+        })
+    });
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs[0].iter().all(|read| *read <= 16), "{costs:?}");
+}
