@@ -7,7 +7,8 @@ show tasks sums
 end sums.2 1
 run 2s
 show tasks sums
-converge 60s
+run 40s
+converge 30s
 show services
 # A node is drained: what it ran is run on the other one, and is no attempt. Then the whole job again.
 update sums version=2
@@ -15,10 +16,12 @@ run 3s
 drain node-2
 run 5s
 show tasks sums
-converge 90s
+run 90s
+converge 30s
 activate node-2
 update sums version=3 does=exit,4,1s
-converge 90s
+run 60s
+converge 30s
 show services
 show tasks sums
 why sums
@@ -29,5 +32,6 @@ show services
 scale sums 3
 run 5s
 show tasks sums
-converge 90s
+run 60s
+converge 30s
 show services

@@ -13,12 +13,14 @@ run 15s
 show tasks scan
 activate node-1
 activate node-2
+run 15s
 converge 60s
 show tasks scan
 crash node-4
 run 30s
 boot node-4
 update scan version=2
+run 15s
 converge 60s
 show tasks scan
 show services

@@ -6,11 +6,11 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 use native_api::types::{
-    Condition, JobState, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, UpdateState, UpdateStatus,
-    Written,
+    Condition, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, UpdateState, UpdateStatus, Written,
 };
 
 use super::Cx;
+use super::jobs;
 use super::logs::Logs;
 use super::options::{Filters, WaitFlags};
 use super::service_spec::CreateFlags;
@@ -229,7 +229,7 @@ impl Ls {
         services.retain(|s| {
             filters.hold("name", |v| s.name.starts_with(v))
                 && filters.hold_labels("label", &s.spec.labels)
-                && filters.hold("mode", |v| is_mode(s.spec.mode, v))
+                && filters.hold("mode", |v| jobs::is_mode(s.spec.mode, v))
                 && filters.hold("id", |v| s.id.starts_with(v))
                 && filters.hold("stack", |v| s.stack.as_deref() == Some(v))
         });
@@ -251,7 +251,7 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
             short(&service.id, whole).into(),
             service.name.as_str().into(),
             service.spec.mode.as_str().into(),
-            replicas(service).into(),
+            jobs::replicas(service).into(),
             Cell::new(capital(&state), tone),
             ports(service).into(),
             command_line(&service.spec.command).into(),
@@ -260,42 +260,11 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
     table
 }
 
-/// Our word for a mode, or docker's.
-fn is_mode(mode: Mode, word: &str) -> bool {
-    match mode {
-        Mode::Batch => matches!(word, "batch" | "replicated-job"),
-        Mode::GlobalBatch => matches!(word, "global-batch" | "global-job"),
-        Mode::Replicated | Mode::Global => word == mode.as_str(),
-    }
-}
-
-/// How many of the wanted tasks run, as docker writes it: `1/2 (3/10 completed)` of a job with two at once.
-fn replicas(service: &Service) -> String {
-    let running = service.status.running;
-    match &service.status.job {
-        None => format!("{running}/{}", service.status.wanted),
-        Some(job) => {
-            // On nodes, what is complete is not wanted any more.
-            let at_once = match service.spec.mode {
-                Mode::GlobalBatch => job.total.saturating_sub(job.completed),
-                _ => job.at_once,
-            };
-            format!("{running}/{at_once} ({}/{} completed)", job.completed, job.total)
-        }
-    }
-}
-
 /// Where a service stands, in a word or two.
-fn state(service: &Service, now: Timestamp) -> (String, Tone) {
+pub fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     let status = &service.status;
     if let Some(job) = &status.job {
-        return match job.state {
-            JobState::Complete if !status.converged => ("ending".into(), Tone::Waiting),
-            JobState::Complete => ("complete".into(), Tone::Good),
-            JobState::Failed => ("failed".into(), Tone::Bad),
-            JobState::Running if status.waiting > 0 => (format!("{} waiting", status.waiting), Tone::Bad),
-            JobState::Running => ("running".into(), Tone::Waiting),
-        };
+        return jobs::state(status, job);
     }
     // Somebody has to say how to go on, whatever the tasks do meanwhile.
     match service.update_status.as_ref().map(|u| u.state) {
@@ -400,7 +369,7 @@ impl Inspect {
 }
 
 /// Everything about a service that differs from nothing, for people.
-fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
+pub fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let now = screen.now();
     let spec = &service.spec;
     let mut fields = Fields::default();
@@ -410,21 +379,13 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     fields.add("Created", time::ago(&service.created_at, now));
     fields.add("Changed", time::ago(&service.updated_at, now));
     let status = &service.status;
-    let count = match (spec.mode, &status.job) {
-        (Mode::Replicated, _) => spec.replicas.map(|n| format!(" ({n})")).unwrap_or_default(),
-        (Mode::Batch, Some(job)) => format!(" ({} completions, {} at once)", job.total, job.at_once),
+    let count = match spec.mode {
+        Mode::Replicated => spec.replicas.map(|n| format!(" ({n})")).unwrap_or_default(),
         _ => String::new(),
     };
-    fields.add("Mode", format!("{}{count}", spec.mode.as_str()));
-    if let Some(job) = &status.job {
-        fields.add("Iteration", format!("{} (begun {})", job.iteration, time::ago(&job.last_execution, now)));
-        let mut runs = format!("{} of {} completed, {} active", job.completed, job.total, job.active);
-        if job.given_up > 0 {
-            runs.push_str(&format!(", {} given up", job.given_up));
-        }
-        fields.add("Runs", runs);
-        let title = if job.state == JobState::Failed { "Failed" } else { "Last failure" };
-        fields.add_some(title, job.reason.as_ref());
+    match &status.job {
+        Some(job) => jobs::inspect(&mut fields, spec.mode, job, now),
+        None => fields.add("Mode", format!("{}{count}", spec.mode.as_str())),
     }
     fields
         .add("Tasks", format!("{} of {} running, {}", status.running, status.wanted, state(service, now).0));
@@ -708,55 +669,6 @@ pub mod tests {
             (json!({}), "moving"),
         ] {
             assert_eq!(with(base(status.clone())), word, "{status}");
-        }
-    }
-
-    #[test]
-    fn where_a_job_stands() {
-        let now = "2026-01-31T13:00:00Z".parse().unwrap();
-        let job = |mode: &str, fields: Value, waiting: u64| {
-            let mut job = json!({"iteration": 2, "last_execution": "2026-01-31T12:57:00Z", "state": "running",
-                "total": 10, "completed": 3, "active": 2, "at_once": 2, "given_up": 0});
-            job.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-            service(json!({
-                "spec": {"name": "sum", "mode": mode, "command": ["add"]},
-                "status": {"wanted": 2, "running": 1, "updated": 2, "waiting": waiting, "tasks": {}, "job": job,
-                    "converged": job["state"] == "complete"},
-            }))
-        };
-        for (mode, fields, waiting, shown, word) in [
-            ("batch", json!({}), 0, "1/2 (3/10 completed)", "running"),
-            ("batch", json!({}), 1, "1/2 (3/10 completed)", "1 waiting"),
-            ("batch", json!({"state": "complete", "completed": 10}), 0, "1/2 (10/10 completed)", "complete"),
-            ("batch", json!({"state": "failed", "given_up": 7}), 0, "1/2 (3/10 completed)", "failed"),
-            ("global-batch", json!({"at_once": 10}), 0, "1/7 (3/10 completed)", "running"),
-        ] {
-            let service = job(mode, fields, waiting);
-            assert_eq!((replicas(&service).as_str(), state(&service, now).0.as_str()), (shown, word));
-        }
-        let (mut screen, out, _) = paper();
-        let failed =
-            json!({"state": "failed", "given_up": 1, "reason": "1 of 10 runs is given up: slot 2: x"});
-        inspect(&mut screen, &job("batch", failed, 0)).unwrap();
-        let text = out.text();
-        for line in [
-            "Mode:         batch (10 completions, 2 at once)",
-            "Iteration:    2 (begun 3 minutes ago)",
-            "Runs:         3 of 10 completed, 2 active, 1 given up",
-            "Failed:       1 of 10 runs is given up: slot 2: x",
-            "Replaced:     on failure, after 5s",
-        ] {
-            assert!(text.contains(line), "{line}\n{text}");
-        }
-        assert!(!text.contains("Update") && !text.contains("Rollback"), "{text}");
-        for (mode, word, is) in [
-            (Mode::Batch, "replicated-job", true),
-            (Mode::Batch, "batch", true),
-            (Mode::Batch, "replicated", false),
-            (Mode::GlobalBatch, "global-job", true),
-            (Mode::Global, "global", true),
-        ] {
-            assert_eq!(is_mode(mode, word), is, "{word}");
         }
     }
 
