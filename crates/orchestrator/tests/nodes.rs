@@ -2,8 +2,9 @@
 
 mod world;
 
-use model::{Availability, Condition, Mode, NodeState, Slot, Span};
-use store::Change;
+use model::{Availability, Condition, Desired, Mode, NodeState, Slot, Span, TaskId};
+use orchestrator::Key;
+use store::{Change, Tables};
 use world::{World, constrained, replicas, spec, with};
 
 const HOUR: Span = Span::from_secs(3600);
@@ -147,6 +148,75 @@ fn what_is_complete_on_a_node_stays_so_when_the_node_comes_back() {
         assert_eq!(w.show(once), "a: complete");
     }
     assert_eq!(w.show(g), "a: shutdown, running@a");
+}
+
+/// Each global service has its own say about what is on a node, whatever the others have there: one look at the node finds what each of them
+/// lacks, has twice, or has no more place for. While the node is paused it keeps what it has, and nothing comes to it.
+#[test]
+fn one_look_at_a_node_judges_each_global_service_by_itself() {
+    let after = |condition| with(spec("exits 0 1000"), |s| s.replace.condition = condition);
+    let mut w = World::new(&["a", "b"]);
+    w.allow_doubles = true;
+    let fine = w.create(Mode::Global, spec("runs"));
+    let again = w.create(Mode::Global, after(Condition::Any));
+    let once = w.create(Mode::Global, after(Condition::OnFailure));
+    let twice = w.create(Mode::Global, spec("runs"));
+    let outdated = w.create(Mode::Global, spec("runs"));
+    let unfit = w.create(Mode::Global, constrained("runs", "node.labels.zone!=west"));
+    let fitting = w.create(Mode::Global, constrained("runs", "node.labels.zone==west"));
+    w.settle();
+    let a = w.node_named("a").id;
+    let task = |w: &World, s| w.filling(s, Slot::Node(a)).expect("a task");
+    let kept = [fine, twice, outdated].map(|s| task(&w, s).id);
+
+    // While nobody looks: two ends, a double, a task of the next revision beside the one there, and another label.
+    for s in [again, once] {
+        let ended = task(&w, s);
+        w.report(&ended, model::TaskState::Complete, Some(0));
+    }
+    w.update(outdated, constrained("runs", "node.labels.zone!=north"));
+    let beside = |w: &World, s, id| Change::CreateTask {
+        id: TaskId::from_u128(id),
+        service: s,
+        slot: Slot::Node(a),
+        revision: w.tables.service(s).expect("the service").revision,
+        node: Some(a),
+        desired: Desired::Running,
+        start_after: None,
+    };
+    let more = vec![beside(&w, twice, 1), beside(&w, outdated, 2)];
+    w.apply(more);
+    w.availability("a", Availability::Pause);
+    w.label("a", "zone", "west");
+    let look = |w: &mut World| {
+        let view = w.tables.clone();
+        let plan = w.look_at(&view, Key::Node(a));
+        let mut after = view.clone();
+        after.speculate(&plan.set, w.now).expect("nothing has moved");
+        let there = |tables: &Tables, s| {
+            tables.tasks_of_slot(s, Slot::Node(a)).map(|t| (t.id, t.desired)).collect::<Vec<_>>()
+        };
+        let decided = |s| there(&view, s) != there(&after, s);
+        [fine, again, once, twice, outdated, unfit, fitting].map(decided)
+    };
+    assert_eq!(look(&mut w), [false, false, false, true, true, false, false], "paused");
+    w.availability("a", Availability::Active);
+    assert_eq!(look(&mut w), [false, true, true, true, true, true, true], "active again");
+
+    w.settle();
+    for (s, what, shown) in [
+        (fine, "nothing happens to it", "a: running@a; b: running@b"),
+        (twice, "the one that came furthest stays", "a: running@a; b: running@b"),
+        (unfit, "it has no place here", "b: running@b"),
+        (fitting, "it has one now", "a: running@a"),
+        (again, "what is complete is replaced", "a: complete, running@a; b: running@b"),
+        (once, "or not, as its policy says", "a: complete; b: running@b"),
+    ] {
+        assert_eq!(w.show(s), shown, "{what}");
+    }
+    assert_eq!([fine, twice].map(|s| task(&w, s).id)[..], kept[..2], "what was there goes on");
+    assert_ne!(task(&w, outdated).id, kept[2]);
+    assert_eq!(w.tables.service_use(outdated).filled(), 2);
 }
 
 #[test]
