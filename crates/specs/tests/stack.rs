@@ -278,7 +278,7 @@ fn values_that_cannot_be() {
         ),
         (
             "command: a\ndeploy: {mode: batch, rollback_config: {}}",
-            "2:41 deploy.rollback_config:",
+            "2:40 deploy.rollback_config:",
             "nor rolled back",
         ),
         (

@@ -47,7 +47,9 @@ impl Checker for Batch {
         }
         for id in grown {
             let (before, after) = (in_progress(moment.before, id), in_progress(moment.after, id));
-            let most = moment.after.service(id).map_or(u32::MAX, |s| s.mode.at_once()) as usize;
+            // What was begun in this entry before the number was lowered was begun rightly.
+            let at_once = |tables: &Tables| tables.service(id).map_or(0, |s| s.mode.at_once());
+            let most = at_once(moment.before).max(at_once(moment.after)) as usize;
             if after > most && after > before {
                 broken.push(format!("{after} slots of service {id} are in progress, {most} may be"));
             }
@@ -122,7 +124,7 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
     match filling[..] {
         [task] if task.revision != service.revision => Some("its task is of an older iteration".into()),
         [task] => converged::filled_problem(quiet, service, task),
-        [] => empty_problem(quiet, service, slot, ours().last()),
+        [] => empty_problem(quiet, service, slot, ours().next_back()),
         _ => Some(format!("{} tasks are wanted", filling.len())),
     }
 }
