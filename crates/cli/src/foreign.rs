@@ -127,11 +127,6 @@ const FLAGS: &[Flags] = &[
         flags: &["--log-driver"],
         says: "is not supported: output is kept in files that are rotated; use --log-opt max-size=10m, --log-opt max-file=3, and `quelea service logs`",
     },
-    Flags {
-        on: SPEC,
-        flags: &["--max-concurrent"],
-        says: "is not supported yet: there are no jobs; use --replicas",
-    },
     // What a service keeps for life.
     Flags {
         on: UPDATE,

@@ -28,4 +28,4 @@ pub use cluster::{
 };
 pub use error::{Kind, RequestError};
 pub use services::Written;
-pub use status::{ServiceStatus, service_status, waiting_reason};
+pub use status::{JobStatus, ServiceStatus, job_failure, job_trouble, service_status, waiting_reason};

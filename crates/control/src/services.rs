@@ -270,10 +270,10 @@ fn newest_number(tables: &Tables, service: &Service) -> u64 {
     told.max(number(service.revision)).max(service.previous.map_or(0, number))
 }
 
-/// Makes a replicated service have so many tasks. With a `version`, only if the service still has it.
+/// Makes a replicated service have so many tasks, or a batch service so many completions. With a `version`, only if the service still has it.
 ///
 /// # Errors
-/// There is no such service, it is not replicated, the number is beyond the limit, or it has another version.
+/// There is no such service, it is global, the number is beyond the limit, or it has another version.
 pub async fn scale(
     cluster: &dyn Cluster,
     reference: &str,
@@ -296,12 +296,19 @@ pub(crate) fn scale_step(
     }
     let old = find(tables, reference)?;
     check_version(Kind::Service, &old.name, version, old.meta.modified)?;
-    let Mode::Replicated { replicas: before } = old.mode else {
-        let problem =
-            format!("{} is {}: only a replicated service can be scaled", old.name, old.mode.as_str());
-        return Err(RequestError::invalid("replicas", problem));
+    let mode = match old.mode {
+        Mode::Replicated { .. } => Mode::Replicated { replicas },
+        Mode::Batch { concurrency, .. } => Mode::Batch { completions: replicas, concurrency },
+        Mode::Global | Mode::GlobalBatch => {
+            let problem = format!(
+                "{} is {}: it has one task on each node and cannot be scaled",
+                old.name,
+                old.mode.as_str()
+            );
+            return Err(RequestError::invalid("replicas", problem));
+        }
     };
-    if before == replicas {
+    if mode == old.mode {
         return Ok(Step::Nothing(Arc::clone(old)));
     }
     let canary = old.update.canary;
@@ -312,10 +319,7 @@ pub(crate) fn scale_step(
         );
         return Err(RequestError::invalid("replicas", problem));
     }
-    let mut set = ChangeSet::of(vec![Change::UpdateService(Service {
-        mode: Mode::Replicated { replicas },
-        ..(**old).clone()
-    })]);
+    let mut set = ChangeSet::of(vec![Change::UpdateService(Service { mode, ..(**old).clone() })]);
     set.guard(ObjectId::Service(old.id), old.meta.modified);
     Ok(Step::Write(set, Arc::clone(old)))
 }
@@ -325,7 +329,7 @@ pub(crate) fn scale_step(
 /// still has it.
 ///
 /// # Errors
-/// There is no such service, there is no revision before, the update has been rolled back already, or the service has
+/// There is no such service, it is a batch service, there is no revision before, the update has been rolled back already, or the service has
 /// another version.
 pub async fn rollback(
     cluster: &dyn Cluster,
@@ -451,6 +455,12 @@ fn check_canaries(service: &Service, verb: &str) -> Result<(), RequestError> {
 fn check_rollback(tables: &Tables, service: &Service) -> Result<(), RequestError> {
     let refused = |problem: String| Err(RequestError::Conflict { field: None, problem });
     let name = &service.name;
+    if service.mode.is_batch() {
+        return refused(format!(
+            "{name} is a {} service: it is not rolled back; to run another spec from the beginning, update it",
+            service.mode.as_str()
+        ));
+    }
     let number = |id| tables.revision(id).map_or(0, |r| r.number);
     let Some(previous) = service.previous else {
         return refused(format!(

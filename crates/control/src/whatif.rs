@@ -138,7 +138,8 @@ impl Question {
     fn check_size(&self) -> Result<(), RequestError> {
         let of = |mode: Mode| match mode {
             Mode::Replicated { replicas } => replicas,
-            _ => 0,
+            Mode::Batch { .. } => mode.at_once(),
+            Mode::Global | Mode::GlobalBatch => 0,
         };
         let most = match self {
             Self::Create(spec) => of(spec.mode),

@@ -404,8 +404,15 @@ fn status_counts_what_runs_and_what_waits() {
         cluster.assign(t, here);
         cluster.report(t, TaskState::Running, None);
     }
-    let all =
-        ServiceStatus { wanted: 2, running: 2, updated: 2, waiting: 0, converged: true, ended_at: None };
+    let all = ServiceStatus {
+        wanted: 2,
+        running: 2,
+        updated: 2,
+        waiting: 0,
+        converged: true,
+        ended_at: None,
+        job: None,
+    };
     assert_eq!(status(), all);
     run(services::update(&cluster, "web", None, command(spec("web", 2), &["true"]))).unwrap();
     assert_eq!(status(), ServiceStatus { updated: 0, converged: false, ..all });
@@ -439,4 +446,38 @@ fn a_global_service_wants_a_task_on_each_node_that_complies() {
     let kept = cluster.add_task(id, Slot::Node(b));
     cluster.assign(kept, b);
     assert_eq!(status(), 1, "and keeps what it has");
+}
+
+fn job(name: &str, completions: u32, concurrency: u32) -> model::ServiceSpec {
+    model::ServiceSpec { mode: Mode::Batch { completions, concurrency }, ..spec(name, 0) }
+}
+
+#[test]
+fn a_batch_service_is_scaled_and_never_rolled_back() {
+    let c = cluster();
+    let id = create(&c, job("sum", 6, 2));
+    let mode = |c: &control::testing::MemoryCluster| service(c, id).mode;
+    run(services::scale(&c, "sum", None, 9)).expect("its completions");
+    assert_eq!(mode(&c), Mode::Batch { completions: 9, concurrency: 2 });
+    let number = |c: &control::testing::MemoryCluster| {
+        let tables = c.snapshot();
+        tables.revision(service(c, id).revision).expect("its revision").number
+    };
+    // Back to the spec before is another iteration all the same.
+    for (words, iteration) in [(&["sleep", "100"][..], 1), (&["a"], 2), (&["sleep", "100"], 3), (&["a"], 4)] {
+        let spec = command(job("sum", 9, 2), words);
+        run(services::update(&c, "sum", None, spec)).expect("another spec");
+        assert_eq!(number(&c), iteration, "{words:?}");
+        assert!(service(&c, id).previous.is_none() && service(&c, id).update_status.is_none());
+    }
+    let refused = run(services::rollback(&c, "sum", None)).expect_err("never");
+    assert_eq!(
+        refused.to_string(),
+        "sum is a batch service: it is not rolled back; to run another spec from the beginning, update it"
+    );
+    let refused = run(services::update(&c, "sum", None, spec("sum", 1))).expect_err("a mode is for life");
+    assert!(refused.to_string().contains("sum is batch and cannot become replicated"), "{refused}");
+    create(&c, model::ServiceSpec { mode: Mode::GlobalBatch, ..spec("scan", 0) });
+    let refused = run(services::scale(&c, "scan", None, 2)).expect_err("on nodes");
+    assert!(refused.to_string().contains("it has one task on each node and cannot be scaled"), "{refused}");
 }

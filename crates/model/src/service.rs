@@ -93,8 +93,13 @@ pub struct Service {
 
 impl Service {
     /// Takes another revision. The one that a rollback puts back is the last that all slots came to: where the current
-    /// one never came through, that is the one before.
+    /// one never came through, that is the one before. A batch service has none: another revision is another
+    /// iteration.
     pub fn revise(&mut self, revision: RevisionId) {
+        if self.mode.is_batch() {
+            (self.revision, self.previous) = (revision, None);
+            return;
+        }
         let unproven = self.update_status.as_ref().and_then(|status| status.unproven);
         let unproven = unproven == Some(self.revision);
         if !unproven || self.previous.is_none() || self.previous == Some(revision) {
@@ -139,7 +144,7 @@ pub enum Mode {
     Batch {
         /// How many runs in all.
         completions: u32,
-        /// How many at a time.
+        /// How many at a time; zero means all.
         concurrency: u32,
     },
     /// One run to completion on each node that complies.
@@ -154,6 +159,20 @@ impl Mode {
             Self::Global => "global",
             Self::Batch { .. } => "batch",
             Self::GlobalBatch => "global-batch",
+        }
+    }
+
+    /// True when tasks run to completion, once.
+    pub fn is_batch(self) -> bool {
+        matches!(self, Self::Batch { .. } | Self::GlobalBatch)
+    }
+
+    /// How many slots of a batch service are in progress at once, at most.
+    pub fn at_once(self) -> u32 {
+        match self {
+            Self::Batch { completions, concurrency: 0 } => completions,
+            Self::Batch { completions, concurrency } => concurrency.min(completions),
+            _ => u32::MAX,
         }
     }
 

@@ -44,13 +44,22 @@ pub fn check_service_spec(spec: &ServiceSpec) -> Check {
                 format!("{replicas} is more than the {} that one service may have", limits::REPLICAS)
             })?;
         }
-        Mode::Global => {}
-        Mode::Batch { .. } | Mode::GlobalBatch => {
-            return Err(Invalid::new(
-                "mode",
-                format!("{} services are not supported yet; use replicated or global", spec.mode.as_str()),
-            ));
+        Mode::Batch { completions, concurrency } => {
+            for (field, n) in [("completions", completions), ("concurrency", concurrency)] {
+                ensure(u64::from(n) <= limits::REPLICAS, field, || {
+                    format!("{n} is more than the {} that one service may have", limits::REPLICAS)
+                })?;
+            }
         }
+        Mode::Global | Mode::GlobalBatch => {}
+    }
+    for (field, policy) in [("update", spec.update), ("rollback", spec.rollback)] {
+        ensure(!spec.mode.is_batch() || policy == UpdatePolicy::default(), field, || {
+            format!(
+                "a {} service has no {field} policy: another spec is another iteration, which runs from the beginning",
+                spec.mode.as_str()
+            )
+        })?;
     }
     check_policy("update", &spec.update)?;
     check_policy("rollback", &spec.rollback)?;
@@ -395,6 +404,15 @@ mod tests {
         }
     }
 
+    const BATCH: Mode = Mode::Batch { completions: 3, concurrency: 0 };
+
+    #[test]
+    fn batch_services_are_accepted() {
+        for mode in [BATCH, Mode::Batch { completions: 0, concurrency: 5 }, Mode::GlobalBatch] {
+            assert_eq!(check_service_spec(&ServiceSpec { mode, ..spec() }), Ok(()), "{mode:?}");
+        }
+    }
+
     fn zone(targets: &[(&str, u8)]) -> Preference {
         let target = |(value, percent): &(&str, u8)| Target { value: (*value).into(), percent: *percent };
         Preference { targets: targets.iter().map(target).collect(), ..zone_key() }
@@ -437,7 +455,7 @@ mod tests {
     #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 33] = [
+        let cases: [(Change, &str); 36] = [
             (|s| s.update.canary = 2, "update.canary"),
             (|s| (s.mode, s.update.canary) = (Mode::Global, 1), "update.canary"),
             (|s| s.update.auto_promote = true, "update.auto_promote"),
@@ -449,7 +467,10 @@ mod tests {
             (|s| s.name = "".into(), "name"),
             (|s| s.name = "-web".into(), "name"),
             (|s| s.name = "a".repeat(64).into(), "name"),
-            (|s| s.mode = Mode::GlobalBatch, "mode"),
+            (|s| s.mode = Mode::Batch { completions: 10_000_001, concurrency: 1 }, "completions"),
+            (|s| s.mode = Mode::Batch { completions: 1, concurrency: 10_000_001 }, "concurrency"),
+            (|s| (s.mode, s.update.parallelism) = (Mode::GlobalBatch, 2), "update"),
+            (|s| (s.mode, s.rollback.delay) = (BATCH, Span::from_secs(1)), "rollback"),
             (|s| s.priority = 0, "priority"),
             (|s| s.steering.preferences = vec![zone(&[]); 9], "placement.preferences"),
             (

@@ -33,7 +33,7 @@ pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, 
         force: spec.force,
     };
     Ok(model::ServiceSpec {
-        mode: mode(spec.mode, spec.replicas)?,
+        mode: mode(spec.mode, spec.replicas, spec.completions, spec.concurrency)?,
         name: spec.name.into(),
         labels: labels(spec.labels),
         update: policy("update", &spec.update)?,
@@ -70,15 +70,38 @@ fn policy(name: &str, policy: &UpdatePolicy) -> Result<model::UpdatePolicy, Inva
     })
 }
 
-fn mode(mode: Mode, replicas: Option<u32>) -> Result<model::Mode, Invalid> {
-    match (mode, replicas) {
-        (Mode::Replicated, replicas) => Ok(model::Mode::Replicated { replicas: replicas.unwrap_or(1) }),
-        (Mode::Global, None) => Ok(model::Mode::Global),
-        (Mode::Global, Some(_)) => Err(Invalid::new(
-            "replicas",
-            "a global service has one task on each node that complies; leave replicas out",
-        )),
+fn mode(
+    mode: Mode,
+    replicas: Option<u32>,
+    completions: Option<u32>,
+    concurrency: Option<u32>,
+) -> Result<model::Mode, Invalid> {
+    let why_no_replicas = match mode {
+        Mode::Replicated => None,
+        Mode::Global => Some("a global service has one task on each node that complies; leave replicas out"),
+        Mode::Batch => Some("a batch service has completions instead; leave replicas out"),
+        Mode::GlobalBatch => {
+            Some("a global-batch service runs once on each node that complies; leave replicas out")
+        }
+    };
+    if let (Some(_), Some(why)) = (replicas, why_no_replicas) {
+        return Err(Invalid::new("replicas", why));
     }
+    for (field, given) in [("completions", completions), ("concurrency", concurrency)] {
+        if given.is_some() && mode != Mode::Batch {
+            let why = format!("only a batch service has {field}, and this one is {}", mode.as_str());
+            return Err(Invalid::new(field, why));
+        }
+    }
+    Ok(match mode {
+        Mode::Replicated => model::Mode::Replicated { replicas: replicas.unwrap_or(1) },
+        Mode::Global => model::Mode::Global,
+        Mode::Batch => model::Mode::Batch {
+            completions: completions.unwrap_or(1),
+            concurrency: concurrency.unwrap_or(0),
+        },
+        Mode::GlobalBatch => model::Mode::GlobalBatch,
+    })
 }
 
 /// The programs of a task: those in the list, or else the one that the flat fields describe.

@@ -25,7 +25,10 @@ pub use plan::{
     Rebalanced, ServicePlan, Simulation, StackPlan, TaskCounts, TaskPlan, UnplaceablePlan,
 };
 pub use quantity::{Cpus, Duration, Quantity, Size};
-pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState, UpdateStatus};
+pub use service::{
+    JobState, JobStatus, RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState,
+    UpdateStatus,
+};
 pub use spec::{
     Affinity, Availability, Condition, Driver, FailureAction, Limits, LogPolicy, Mode, Placement, Port,
     PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,

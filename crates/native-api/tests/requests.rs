@@ -75,7 +75,12 @@ async fn bad_specs_are_refused_by_field_and_store_nothing() {
         (json!({ "command": ["x"] }), 400, "name"),
         (json!({ "name": "a b", "command": ["x"] }), 400, "name"),
         (json!({ "name": "Taken", "command": ["x"] }), 409, "name"),
-        (json!({ "name": "a", "command": ["x"], "mode": "batch" }), 400, "mode"),
+        (json!({ "name": "a", "command": ["x"], "mode": "batch", "replicas": 2 }), 400, "replicas"),
+        (
+            json!({ "name": "a", "command": ["x"], "mode": "batch", "update": { "parallelism": 2 } }),
+            400,
+            "update",
+        ),
         (json!({ "name": "a", "command": ["x"], "update": { "delay": "-1s" } }), 400, "update.delay"),
     ] {
         let reply = world.ask("POST", "/v1/services", body.clone()).await;

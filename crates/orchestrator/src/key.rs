@@ -9,7 +9,7 @@
 
 use std::ops::Bound;
 
-use model::{Desired, NodeId, NodeState, ServiceId, Slot, Task};
+use model::{Desired, Mode, NodeId, NodeState, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::enforcer;
@@ -103,6 +103,14 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::of_slot(task.service, task.slot));
     // While a newer revision is on its way, each step of a task may be what its next step waits for.
     if let Some(service) = view.service(task.service) {
+        if service.mode.is_batch() {
+            // Another slot may have its turn. On nodes none waits for another.
+            let fills = task.fills_slot() && view.task(task.id).is_some();
+            if matches!(service.mode, Mode::Batch { .. }) && !fills {
+                mark(Key::Service(task.service));
+            }
+            return keys_of_away(task, view, mark);
+        }
         let outdated = view.service_use(task.service).by_other_revisions(service.revision) > 0;
         if outdated || is_updating(service) || service.tries_canaries() {
             mark(Key::Service(task.service));
@@ -112,7 +120,11 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     if let Some(node) = task.node.filter(|id| enforcer::is_short(view, *id)) {
         mark(Key::Node(node));
     }
-    // A node that is away must know until when to wait for what it holds.
+    keys_of_away(task, view, mark);
+}
+
+/// A node that is away must know until when to wait for what it holds.
+fn keys_of_away(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     let away = |id: &NodeId| view.node(*id).is_some_and(|n| n.status.state == NodeState::Down);
     if let Some(node) = task.node.filter(away)
         && task.holds_reservation()

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod canary;
 mod course;
 mod enforcer;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Mode, Node, NodeId, NodeState, Rule, Slot, Span};
+use model::{Node, NodeId, NodeState, Rule, Slot, Span};
 
 use crate::plan::Draft;
 use crate::wanted::{self, Found};
@@ -64,7 +64,7 @@ fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
 /// The slot that each global service has here. An update passes over nodes that take no tasks, so it may go
 /// on as well.
 fn look_at_global_services(draft: &mut Draft<'_, '_>, node: &Node) {
-    for service in draft.view.global_services().filter(|s| s.mode == Mode::Global) {
+    for service in draft.view.global_services() {
         let Found::Here(wanted) = wanted::find(draft.view, service.id) else { continue };
         if !draft.has_room() {
             return;

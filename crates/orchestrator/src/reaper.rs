@@ -7,7 +7,8 @@
 //! Whatever they say, kept is what decides something: as many ends of the newest task's revision as its replace
 //! policy still counts; in a slot that nothing fills the newest task, which is the only memory of why the slot is
 //! empty; while an update is under way the task that told each slot's verdict; and where the old task still fills its slot,
-//! the newest new one, which says what has been tried. A task that has not ended is never deleted here.
+//! the newest new one, which says what has been tried; and of a batch service the task that makes its slot done, or given up. A
+//! task that has not ended is never deleted here.
 //!
 //! The tasks of a slot stand in the store in the order in which they were made, so choosing the newest costs one walk:
 //! nothing is sorted. A plan deletes at most [`PLAN_OBJECTS`](crate::PLAN_OBJECTS) tasks of one slot, the oldest first; a
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 use model::{Desired, Span, Task, TaskId, TaskState, Time, limits};
 use store::Tables;
 
+use crate::batch;
 use crate::course::Verdict;
 use crate::plan::Draft;
 use crate::removal::holds_nothing;
@@ -122,7 +124,11 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
             }
         }
     }
-    if !tasks.iter().any(|t| t.fills_slot()) {
+    let closing: Vec<TaskId> = match wanted.service.mode.is_batch() {
+        true => tasks.iter().filter(|t| batch::closes(wanted, t)).map(|t| t.id).collect(),
+        false => Vec::new(),
+    };
+    if closing.is_empty() && !tasks.iter().any(|t| t.fills_slot()) {
         needed.insert(newest.id);
     }
     if (wanted.is_updating() || wanted.service.tries_canaries())
@@ -133,6 +139,7 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
     if tasks.iter().any(|t| t.fills_slot() && t.revision != wanted.service.revision) {
         needed.extend(tasks.iter().rev().find(|t| wanted.is_new(t)).map(|t| t.id));
     }
+    needed.extend(closing);
     needed
 }
 

@@ -12,7 +12,7 @@ use crate::{removal, slot};
 
 /// Fills the slots that are wanted and empties the others.
 pub(crate) fn fill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, replicas: u32) {
-    removal::surplus(draft, wanted, replicas);
+    removal::surplus(draft, wanted, "replicas", replicas);
     let used = wanted.used();
     let mut n = used.first_empty(0);
     while n < replicas && draft.has_room() {

@@ -6,7 +6,7 @@
 //! | desired | meaning |
 //! | --- | --- |
 //! | `Ready`, `Running` | it ended and nobody has decided about it yet; or (beside a newer task) never will |
-//! | `Complete` | it ended, and its policy does not replace it: the slot stays empty for this revision |
+//! | `Complete` | it ended, and its policy does not replace it: the slot stays empty for this revision (of a batch service: it is done or given up) |
 //! | `Shutdown` | another took its place, or it was taken off its node: it has no say any more |
 //! | `Remove` | it is to be forgotten, and nothing is concluded from it |
 //!
@@ -21,6 +21,7 @@
 
 use model::{Desired, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
 
+use crate::batch;
 use crate::course::Progress;
 use crate::plan::{Draft, number_of};
 use crate::reaper;
@@ -57,6 +58,9 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         return;
     }
     tasks.retain(|t| reaper::sweep(draft, t));
+    if wanted.service.mode.is_batch() {
+        return batch::reconcile(draft, wanted, slot, &tasks);
+    }
     match wanted.place(slot) {
         Place::LeaveAlone => return,
         Place::Unwanted(why) => return empty_out(draft, wanted, &tasks, &why),
@@ -68,7 +72,7 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
 }
 
 /// A slot that has no place: everything in it goes.
-fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], why: &str) {
+pub(crate) fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], why: &str) {
     for task in tasks {
         if !draft.has_room() {
             return;
@@ -88,7 +92,8 @@ fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], wh
     }
 }
 
-fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
+/// Takes every task of a slot off a node that cannot keep it.
+pub(crate) fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
     for task in tasks.iter().filter(|t| t.fills_slot()) {
         give_up(draft, task, Rule::NodeLost, why);
     }
@@ -164,42 +169,42 @@ fn node_is_settled(wanted: &Wanted<'_>, task: &Task) -> bool {
 
 /// A slot that shall be filled by one task.
 fn tend_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
-    let mut lost = Vec::new();
-    let mut staying = Vec::with_capacity(1);
-    for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
-        match leaving(draft, wanted, task) {
-            Some((rule, why)) => lost.push((task, rule, why)),
-            None => staying.push(task),
-        }
-    }
-    if lost.iter().any(|(task, ..)| !node_is_settled(wanted, task)) {
-        // What becomes of the node is in flight; its own event looks at all its tasks.
-        return;
-    }
-    for (task, rule, why) in &lost {
-        give_up(draft, task, *rule, why);
-    }
-    if !staying.is_empty() {
-        keep(draft, wanted, tasks_without(tasks, &lost).as_slice());
+    let Some((lost, rest)) = give_up_lost(draft, wanted, tasks) else { return };
+    if rest.iter().any(|t| t.fills_slot()) {
+        keep(draft, wanted, &rest);
     } else if lost.is_empty() {
         refill(draft, wanted, slot, tasks);
     } else {
         // A delay that the lost task was waiting for still holds for the next one.
-        let same = |t: &&Lost<'_>| t.0.revision == wanted.service.revision;
-        let start_after = lost.iter().filter(same).filter_map(|(task, ..)| task.start_after).max();
+        let same = |t: &&&Task| t.revision == wanted.service.revision;
+        let start_after = lost.iter().filter(same).filter_map(|task| task.start_after).max();
         start(draft, wanted, slot, tasks, start_after);
     }
 }
 
-/// A task that may not stay on its node, by which rule and why.
-type Lost<'t> = (&'t Task, Rule, String);
-
-fn tasks_without<'t>(tasks: &[&'t Task], lost: &[Lost<'_>]) -> Vec<&'t Task> {
-    tasks.iter().copied().filter(|t| !lost.iter().any(|(l, ..)| l.id == t.id)).collect()
+/// Gives up the tasks of a slot that may not stay on their node. Answers those, and the others of the slot; `None` when what
+/// becomes of a node is in flight: its own event looks at all its tasks.
+pub(crate) fn give_up_lost<'t>(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    tasks: &[&'t Task],
+) -> Option<(Vec<&'t Task>, Vec<&'t Task>)> {
+    let mut lost = Vec::new();
+    for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
+        lost.extend(leaving(draft, wanted, task).map(|(rule, why)| (task, rule, why)));
+    }
+    if lost.iter().any(|(task, ..)| !node_is_settled(wanted, task)) {
+        return None;
+    }
+    for (task, rule, why) in &lost {
+        give_up(draft, task, *rule, why);
+    }
+    let rest = tasks.iter().copied().filter(|t| !lost.iter().any(|(l, ..)| l.id == t.id)).collect();
+    Some((lost.into_iter().map(|(task, ..)| task).collect(), rest))
 }
 
 /// A filled slot: of each revision's tasks one stays, and runs when its time has come.
-fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+pub(crate) fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
     let best = |current: bool| {
         let filling = tasks.iter().copied().filter(|t| t.fills_slot());
         let ours = filling.filter(|t| (t.revision == wanted.service.revision) == current);
@@ -330,7 +335,12 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
 
 /// What the replace policy says of a slot's newest end: from when on another task may run; or nothing, and
 /// then the end is marked as final, unless its turn has not come yet.
-fn decide(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, newest: &Task, tasks: &[&Task]) -> Option<Time> {
+pub(crate) fn decide(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    newest: &Task,
+    tasks: &[&Task],
+) -> Option<Time> {
     let policy = wanted.view.revision(newest.revision).map_or(wanted.spec.replace, |r| r.task.replace);
     match replace::decide(&policy, newest, replace::counted(tasks, newest.revision)) {
         Verdict::From(_) if newest.start_after.is_some_and(|at| draft.now < at) => {
@@ -430,13 +440,15 @@ fn start_as(
     from: Option<Time>,
     revision: RevisionId,
 ) -> model::TaskId {
-    for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
-        draft.direct(task, Desired::Shutdown);
-    }
     let delayed = from.filter(|at| *at > draft.now);
     let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
     let start_after = delayed.or(old_runs.then_some(draft.now));
-    draft.create(wanted.service, revision, slot, start_after)
+    // Made before the others lose their say: a slot that is in progress never ceases to be.
+    let id = draft.create(wanted.service, revision, slot, start_after);
+    for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
+        draft.direct(task, Desired::Shutdown);
+    }
+    id
 }
 
 /// As [`start`], beside the task that fills the slot, without waiting for its end.

@@ -50,8 +50,11 @@ struct Survey<'t> {
     tried: Vec<Slot>,
 }
 
-/// Takes the update of a service as far as it may go now.
+/// Takes the update of a service as far as it may go now. Batch services have none.
 pub(crate) fn roll(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) {
+    if wanted.service.mode.is_batch() {
+        return;
+    }
     if wanted.service.tries_canaries() {
         return canary::roll(draft, wanted);
     }

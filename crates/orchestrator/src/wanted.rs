@@ -10,7 +10,7 @@ use store::{ServiceUse, Tables};
 pub(crate) enum Found<'a> {
     /// It was removed, or never was: nothing of it is wanted.
     Gone,
-    /// It is in flight, or its mode is none that is kept here: leave it alone.
+    /// It is in flight: leave it alone.
     LeaveAlone,
     /// Here it is.
     Here(Wanted<'a>),
@@ -42,8 +42,7 @@ pub(crate) enum Place {
 pub(crate) fn find(view: &Tables, id: ServiceId) -> Found<'_> {
     let Some(service) = view.service(id) else { return Found::Gone };
     let Some(revision) = view.revision(service.revision) else { return Found::LeaveAlone };
-    let kept_here = matches!(service.mode, Mode::Replicated { .. } | Mode::Global);
-    if !kept_here || !view.is_settled(service.meta.modified) {
+    if !view.is_settled(service.meta.modified) {
         return Found::LeaveAlone;
     }
     Found::Here(Wanted { view, service, spec: &revision.task })
@@ -78,6 +77,10 @@ impl<'a> Wanted<'a> {
             (Mode::Replicated { replicas }, Slot::Number(n)) if n < replicas => Place::Wanted,
             (Mode::Replicated { replicas }, _) => {
                 Place::Unwanted(format!("replicas {replicas}, filled {}", self.used().filled()))
+            }
+            (Mode::Batch { completions, .. }, Slot::Number(n)) if n < completions => Place::Wanted,
+            (Mode::Batch { completions, .. }, _) => {
+                Place::Unwanted(format!("completions {completions}, filled {}", self.used().filled()))
             }
             (_, Slot::Node(id)) => match self.view.node(id) {
                 None => Place::Unwanted(format!("node {id} was removed from the cluster")),

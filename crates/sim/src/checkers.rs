@@ -3,6 +3,7 @@
 
 mod acknowledged;
 mod backward;
+mod batch;
 mod converged;
 mod named;
 mod originals;
@@ -86,6 +87,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<reaped::Reaped>::default(),
         Box::<acknowledged::Acknowledged>::default(),
         Box::<converged::Converged>::default(),
+        Box::<batch::Batch>::default(),
         Box::<redeploy::Redeploy>::default(),
         Box::<sweep::Sweep>::default(),
     ]

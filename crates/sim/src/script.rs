@@ -4,7 +4,7 @@
 //! ```text
 //! seed 7                                  chance, before the first machine (also: managers 3)
 //! nodes 5 cpu=4 mem=8g label zone=a,b     machines that join; labels go round
-//! service web replicas=3 cpu=0.5 port=80  or global; see `service` for the settings
+//! service web replicas=3 cpu=0.5 port=80  or global, or completions=9 concurrency=2, or global-batch; see `service` for the settings
 //! update web version=2; scale web 5; remove web
 //! promote web; abort web; rollback web    canaries take their slots, or go; the revision before takes its place again
 //! drain node-1; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g gpu=1

@@ -55,6 +55,15 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
     match key {
         "replicas" => spec.mode = Mode::Replicated { replicas: count()? },
         "global" => spec.mode = Mode::Global,
+        "completions" => {
+            let concurrency = if let Mode::Batch { concurrency, .. } = spec.mode { concurrency } else { 0 };
+            spec.mode = Mode::Batch { completions: count()?, concurrency };
+        }
+        "concurrency" => match &mut spec.mode {
+            Mode::Batch { concurrency, .. } => *concurrency = count()?,
+            _ => return Err("comes after completions".into()),
+        },
+        "global-batch" => spec.mode = Mode::GlobalBatch,
         "cpu" => program.reserve.nano_cpus = cpus()?,
         "mem" => program.reserve.memory = bytes()?,
         "gpu" => {

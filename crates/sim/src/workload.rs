@@ -34,11 +34,20 @@ struct Author {
     random: Random,
     nodes: Vec<u32>,
     managers: u32,
-    /// Names of services, and whether they are global.
-    services: Vec<(String, bool)>,
+    /// Names of services, and what they are.
+    services: Vec<(String, Kind)>,
     made: u32,
     version: u32,
     script: Vec<Command>,
+}
+
+/// What decides how a service can be changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Replicated,
+    Global,
+    Batch,
+    GlobalBatch,
 }
 
 /// The script of this seed.
@@ -155,29 +164,41 @@ impl Author {
     fn service(&mut self) {
         self.made += 1;
         let name = format!("s{}", self.made);
-        let global = self.random.once_in(5);
+        let kind = match self.random.below(20) {
+            0..=3 => Kind::Global,
+            4..=7 => Kind::Batch,
+            8 => Kind::GlobalBatch,
+            _ => Kind::Replicated,
+        };
+        let batch = matches!(kind, Kind::Batch | Kind::GlobalBatch);
         let mut settings: Settings = Vec::new();
         let mut set = |key: &str, value: String| settings.push((key.into(), value));
         let random = &mut self.random;
-        let replicas = random.below(9);
-        if global {
-            set("global", String::new())
-        } else {
-            set("replicas", replicas.to_string())
-        }
-        if !global && replicas > 0 && random.once_in(2) {
-            set("canary", random.range(1, replicas.min(3)).to_string());
-            if random.once_in(3) {
-                set("auto-promote", String::new());
+        match kind {
+            Kind::Replicated => {
+                let replicas = random.below(9);
+                set("replicas", replicas.to_string());
+                if replicas > 0 && random.once_in(2) {
+                    set("canary", random.range(1, replicas.min(3)).to_string());
+                    if random.once_in(3) {
+                        set("auto-promote", String::new());
+                    }
+                    if random.once_in(3) {
+                        set("promote-within", "1m".into());
+                    }
+                }
             }
-            if random.once_in(3) {
-                set("promote-within", "1m".into());
+            Kind::Global => set("global", String::new()),
+            Kind::GlobalBatch => set("global-batch", String::new()),
+            Kind::Batch => {
+                set("completions", random.below(12).to_string());
+                set("concurrency", random.below(5).to_string());
             }
         }
-        if random.once_in(3) {
+        if !batch && random.once_in(3) {
             set("order", "start-first".into());
         }
-        if random.once_in(2) {
+        if !batch && random.once_in(2) {
             set("on-failure", (*random.pick(&["continue", "rollback"])).into());
         }
         if random.once_in(2) {
@@ -204,7 +225,12 @@ impl Author {
             set("max-per-node", random.range(1, 2).to_string());
         }
         let does = *random.pick(&["exit,1,20s", "exit,0,45s", "stubborn", "unstartable"]);
-        let does = if random.once_in(3) { does } else { "run" };
+        let ends = *random.pick(&["exit,0,2s", "exit,0,10s", "exit,0,40s", "exit,1,5s"]);
+        let does = match random.once_in(3) {
+            true => does,
+            false if batch => ends,
+            false => "run",
+        };
         set("does", does.into());
         match random.below(6) {
             0 => set("condition", "on-failure".into()),
@@ -216,24 +242,35 @@ impl Author {
         let delays =
             if does == "unstartable" { ["5s", "30s", "1m", "5m"] } else { ["0s", "100ms", "1s", "5s"] };
         set("delay", (*random.pick(&delays)).into());
-        set("parallelism", random.below(4).to_string());
-        if random.once_in(4) {
+        let (parallelism, slow) = (random.below(4), random.once_in(4));
+        if !batch {
+            set("parallelism", parallelism.to_string());
+        }
+        if slow && !batch {
             set("update-delay", "3s".into());
         }
         if random.once_in(6) {
             set("priority", random.range(1, 100).to_string());
         }
         self.script.push(Command::Service { name: name.clone(), settings });
-        self.services.push((name, global));
+        self.services.push((name, kind));
     }
 
     fn scale(&mut self) {
-        let replicated: Vec<String> =
-            self.services.iter().filter(|(_, global)| !global).map(|(name, _)| name.clone()).collect();
-        if replicated.is_empty() {
+        let numbered = self.services.iter().filter(|(_, k)| matches!(k, Kind::Replicated | Kind::Batch));
+        let numbered: Vec<(String, Kind)> = numbered.cloned().collect();
+        if numbered.is_empty() {
             return;
         }
-        let name = self.random.pick(&replicated).clone();
+        let (name, kind) = self.random.pick(&numbered).clone();
+        if kind == Kind::Batch && self.random.once_in(3) {
+            let settings = vec![
+                ("completions".into(), self.random.below(12).to_string()),
+                ("concurrency".into(), self.random.below(5).to_string()),
+            ];
+            self.script.push(Command::Update { name, settings });
+            return;
+        }
         self.script.push(Command::Scale { name, replicas: self.random.below(12) as u32 });
     }
 
@@ -241,12 +278,15 @@ impl Author {
         if self.services.is_empty() {
             return;
         }
-        let (name, _) = self.random.pick(&self.services).clone();
+        let (name, kind) = self.random.pick(&self.services).clone();
         self.version += 1;
         let random = &mut self.random;
         let mut settings = vec![("version".to_string(), (self.version % 4).to_string())];
         match random.below(6) {
             0 => settings.push(("cpu".into(), (*random.pick(&["0.2", "1.5"])).into())),
+            1 if matches!(kind, Kind::Batch | Kind::GlobalBatch) => {
+                settings.push(("does".into(), (*random.pick(&["exit,0,3s", "exit,1,15s", "run"])).into()));
+            }
             1 => settings.push(("does".into(), (*random.pick(&["run", "exit,1,15s", "run"])).into())),
             _ => {}
         }

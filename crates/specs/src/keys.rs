@@ -141,6 +141,7 @@ pub(crate) const DEPLOY: Known = Known {
     read: &[
         "mode",
         "replicas",
+        "x-max-concurrent",
         "labels",
         "restart_policy",
         "resources",

@@ -203,7 +203,8 @@ fn logging(field: &Field<'_>, findings: &mut Findings) -> Option<LogPolicy> {
 fn locate(key: &Key, node: &Node, invalid: &Invalid) -> (At, String) {
     let written: &[&str] = match invalid.field.as_str() {
         "labels" => &["labels"],
-        "replicas" => &["deploy", "replicas"],
+        "replicas" | "completions" => &["deploy", "replicas"],
+        "concurrency" => &["deploy", "x-max-concurrent"],
         "mode" => &["deploy", "mode"],
         "update.delay" => &["deploy", "update_config", "delay"],
         "update.monitor" => &["deploy", "update_config", "monitor"],

@@ -235,6 +235,18 @@ fn warnings_say_what_is_ignored() {
 }
 
 #[test]
+fn jobs() {
+    for (deploy, mode) in [
+        ("{mode: replicated-job}", Mode::Batch { completions: 1, concurrency: 0 }),
+        ("{mode: batch, replicas: 6, x-max-concurrent: 2}", Mode::Batch { completions: 6, concurrency: 2 }),
+        ("{mode: global-job}", Mode::GlobalBatch),
+        ("{mode: global-batch, restart_policy: {condition: none}}", Mode::GlobalBatch),
+    ] {
+        assert_eq!(service(&format!("command: a\ndeploy: {deploy}")).mode, mode, "{deploy}");
+    }
+}
+
+#[test]
 fn values_that_cannot_be() {
     for (body, starts, part) in [
         ("command: a\ndeploy: {replicas: -1}", "2:20 deploy.replicas:", "-1 is negative"),
@@ -243,7 +255,36 @@ fn values_that_cannot_be() {
         ("command: a\ndeploy: {replicas: [1]}", "2:20 deploy.replicas:", "not a list"),
         ("command: a\ndeploy: {mode: global, replicas: 2}", "2:34 deploy.replicas:", "one task on each node"),
         ("command: a\ndeploy: {mode: everywhere}", "2:16 deploy.mode:", "not a mode"),
-        ("command: a\ndeploy: {mode: replicated-job}", "2:16 deploy.mode:", "batch"),
+        (
+            "command: a\ndeploy: {mode: global-job, replicas: 2}",
+            "2:38 deploy.replicas:",
+            "runs once on each node",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated, x-max-concurrent: 2}",
+            "2:46 deploy.x-max-concurrent:",
+            "only a replicated-job",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated-job, x-max-concurrent: 99999999}",
+            "2:50 deploy.x-max-concurrent:",
+            "more than",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated-job, replicas: 99999999}",
+            "2:42 deploy.replicas:",
+            "more than",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated-job, update_config: {parallelism: 1}}",
+            "2:47 deploy.update_config:",
+            "neither updated a few at a time nor rolled back",
+        ),
+        (
+            "command: a\ndeploy: {mode: batch, rollback_config: {}}",
+            "2:40 deploy.rollback_config:",
+            "nor rolled back",
+        ),
         (
             "command: a\ndeploy:\n  resources:\n    limits:\n      memory: 12 bananas",
             "5:15 deploy.resources.limits.memory:",

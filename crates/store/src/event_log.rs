@@ -300,6 +300,13 @@ fn service(facts: &mut Facts, old: &Service, new: &Service, tables: &Tables) {
         (Mode::Replicated { replicas: from }, Mode::Replicated { replicas: to }) => {
             facts.words("replicas", from, to);
         }
+        (
+            Mode::Batch { completions, concurrency },
+            Mode::Batch { completions: to_complete, concurrency: at_a_time },
+        ) => {
+            facts.words("completions", completions, to_complete);
+            facts.words("concurrency", concurrency, at_a_time);
+        }
         (from, to) if from.as_str() == to.as_str() => facts.whole("mode", &from, &to),
         (from, to) => facts.words("mode", from.as_str(), to.as_str()),
     }

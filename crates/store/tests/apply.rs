@@ -824,3 +824,39 @@ fn a_task_is_dismissed_once_and_says_why() {
     let said = w.try_apply(vec![Change::DismissTask { task: task_id(99), reason: "".into() }]);
     assert_eq!(said.err(), Some(Refused::Missing(ObjectId::Task(task_id(99)))));
 }
+
+#[test]
+fn a_batch_service_has_so_many_slots_in_progress() {
+    let mut w = World::new();
+    let mut batch = service(1, "sums", 1);
+    batch.mode = model::Mode::Batch { completions: 4, concurrency: 2 };
+    let make = Change::CreateRevision(revision(1, 1, reserve(1, 1)));
+    w.must(vec![Change::CreateNode(node(1)), make, Change::CreateService(batch)]);
+    w.must(vec![create_task(1, 1, 0, 1), create_task(2, 1, 1, 1), assign(1, 1), assign(2, 1)]);
+    let says = |w: &mut World, changes: Vec<Change>| match w.try_apply(changes) {
+        Ok(_) => "accepted".to_owned(),
+        Err(refused) => refused.to_string(),
+    };
+    let full = |n| format!("Task({}): 2 slots are in progress, as many as may be at once", task_id(n));
+    assert_eq!(says(&mut w, vec![create_task(3, 1, 2, 1)]), full(3));
+    // One that has ended and of which nobody has decided keeps its place, and only its own slot may have it.
+    w.must(vec![report(1, 1, TaskState::Failed)]);
+    assert_eq!(says(&mut w, vec![create_task(3, 1, 2, 1)]), full(3));
+    w.must(vec![create_task(3, 1, 0, 1), direct(1, Desired::Shutdown), assign(3, 1)]);
+    // What is done makes room, and runs no more.
+    w.must(vec![report(3, 1, TaskState::Complete), create_task(4, 1, 2, 1)]);
+    let done = format!("Task({}): slot 1 is done", task_id(5));
+    assert_eq!(says(&mut w, vec![create_task(5, 1, 0, 1)]), done);
+    let back = Change::RollBack { service: service_id(1), automatic: false, message: "x".into() };
+    let never = format!("Service({}): a batch service is not rolled back", service_id(1));
+    assert_eq!(says(&mut w, vec![back]), never);
+    // Another revision is no update, and has its own account.
+    let mut next = service(1, "sums", 2);
+    next.mode = model::Mode::Batch { completions: 4, concurrency: 3 };
+    w.must(vec![
+        Change::CreateRevision(revision(2, 1, reserve(1, 1))),
+        Change::UpdateService(next),
+        create_task(6, 1, 0, 2),
+    ]);
+    assert_eq!(w.tables.service(service_id(1)).and_then(|s| s.update_status.clone()), None);
+}

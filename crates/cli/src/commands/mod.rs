@@ -5,6 +5,7 @@ mod completion;
 mod daemon;
 mod dev;
 mod events;
+mod jobs;
 mod logs;
 mod node;
 mod options;

@@ -10,6 +10,7 @@ use native_api::types::{
 };
 
 use super::Cx;
+use super::jobs;
 use super::logs::Logs;
 use super::options::{Filters, WaitFlags};
 use super::service_spec::CreateFlags;
@@ -33,7 +34,8 @@ pub enum Command {
     ///
     /// Prints its id, then waits until exactly the wanted tasks run, have done so for a second, and none has ended by itself
     /// for five. Ends with 1 when tasks have ended and are not replaced; with 4 when that takes longer than --timeout. Tasks
-    /// that keep failing or find no node are waited for, and the reason is shown.
+    /// that keep failing or find no node are waited for, and the reason is shown. A job is waited for until every run is
+    /// complete; it ends with 1 when it cannot complete any more.
     Create(Box<Create>),
     /// List services.
     #[command(visible_alias = "list")]
@@ -42,7 +44,7 @@ pub enum Command {
     Ps(Ps),
     /// Show services in full.
     Inspect(Inspect),
-    /// Change how many tasks replicated services have.
+    /// Change how many tasks replicated services have, or how many completions replicated jobs.
     Scale(Scale),
     /// Change a service.
     ///
@@ -218,7 +220,11 @@ pub async fn converge_on(
 fn with_a_hint(failure: Failure, services: &[(String, String)]) -> Failure {
     let Failure::Refused(why) = &failure else { return failure };
     // Such a failure begins with the task's name: that of its service, a dot, and its slot.
-    let of = |name: &str| why.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    // Or, of a job, with the name and that it cannot complete.
+    let of = |name: &str| {
+        let begins = |rest: &str| rest.starts_with('.') || rest.starts_with(progress::CANNOT_COMPLETE);
+        why.strip_prefix(name).is_some_and(begins)
+    };
     match services.iter().find(|(_, name)| of(name)) {
         Some((_, name)) => Failure::Refused(format!("{why}; what it wrote: `quelea service logs {name}`")),
         None => failure,
@@ -232,7 +238,7 @@ impl Ls {
         services.retain(|s| {
             filters.hold("name", |v| s.name.starts_with(v))
                 && filters.hold_labels("label", &s.spec.labels)
-                && filters.hold("mode", |v| mode_word(s.spec.mode) == v)
+                && filters.hold("mode", |v| jobs::is_mode(s.spec.mode, v))
                 && filters.hold("id", |v| s.id.starts_with(v))
                 && filters.hold("stack", |v| s.stack.as_deref() == Some(v))
         });
@@ -253,8 +259,8 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
         table.row(vec![
             short(&service.id, whole).into(),
             service.name.as_str().into(),
-            mode_word(service.spec.mode).into(),
-            format!("{}/{}", service.status.running, service.status.wanted).into(),
+            service.spec.mode.as_str().into(),
+            jobs::replicas(service).into(),
             Cell::new(capital(&state), tone),
             ports(service).into(),
             command_line(&service.spec.command).into(),
@@ -263,16 +269,12 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
     table
 }
 
-fn mode_word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Replicated => "replicated",
-        Mode::Global => "global",
-    }
-}
-
 /// Where a service stands, in a word or two.
-fn state(service: &Service, now: Timestamp) -> (String, Tone) {
+pub fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     let status = &service.status;
+    if let Some(job) = &status.job {
+        return jobs::state(status, job);
+    }
     // Somebody has to say how to go on, whatever the tasks do meanwhile.
     match service.update_status.as_ref().map(|u| u.state) {
         Some(UpdateState::Paused) => return ("update paused".into(), Tone::Bad),
@@ -388,7 +390,7 @@ impl Inspect {
 }
 
 /// Everything about a service that differs from nothing, for people.
-fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
+pub fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let now = screen.now();
     let spec = &service.spec;
     let mut fields = Fields::default();
@@ -397,10 +399,15 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     fields.add_some("Stack", service.stack.as_ref());
     fields.add("Created", time::ago(&service.created_at, now));
     fields.add("Changed", time::ago(&service.updated_at, now));
-    let replicas = spec.replicas.filter(|_| spec.mode == Mode::Replicated);
-    let replicas = replicas.map(|n| format!(" ({n})")).unwrap_or_default();
-    fields.add("Mode", format!("{}{replicas}", mode_word(spec.mode)));
     let status = &service.status;
+    let count = match spec.mode {
+        Mode::Replicated => spec.replicas.map(|n| format!(" ({n})")).unwrap_or_default(),
+        _ => String::new(),
+    };
+    match &status.job {
+        Some(job) => jobs::inspect(&mut fields, spec.mode, job, now),
+        None => fields.add("Mode", format!("{}{count}", spec.mode.as_str())),
+    }
     fields
         .add("Tasks", format!("{} of {} running, {}", status.running, status.wanted, state(service, now).0));
     fields.add_some("Waiting", status.reason.as_ref());
@@ -442,11 +449,15 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let when = match policy.condition {
         Condition::None => "never".to_owned(),
         Condition::OnFailure => format!("on failure, after {}{attempts}", policy.delay),
+        // What a job has completed is done.
+        Condition::Any if spec.mode.is_batch() => format!("on failure, after {}{attempts}", policy.delay),
         Condition::Any => format!("whenever it ends, after {}{attempts}", policy.delay),
     };
     fields.add("Replaced", when);
-    fields.add("Update", update_policy::in_words(&spec.update));
-    fields.add("Rollback", update_policy::in_words(&spec.rollback));
+    if !spec.mode.is_batch() {
+        fields.add("Update", update_policy::in_words(&spec.update));
+        fields.add("Rollback", update_policy::in_words(&spec.rollback));
+    }
     let signal = spec.stop_signal.as_deref().unwrap_or("TERM");
     fields.add("Stop", format!("{signal}, killed after {}", spec.stop_grace_period));
     fields.show(screen)

@@ -67,6 +67,25 @@ struct Given {
 }
 
 impl PolicyFlags {
+    /// The first of these flags that was given, by name.
+    pub fn first_given(&self) -> Option<&'static str> {
+        let all = [
+            ("update-parallelism", self.update_parallelism.is_some()),
+            ("update-delay", self.update_delay.is_some()),
+            ("update-monitor", self.update_monitor.is_some()),
+            ("update-max-failure-ratio", self.update_max_failure_ratio.is_some()),
+            ("update-order", self.update_order.is_some()),
+            ("update-failure-action", self.update_failure_action.is_some()),
+            ("rollback-parallelism", self.rollback_parallelism.is_some()),
+            ("rollback-delay", self.rollback_delay.is_some()),
+            ("rollback-monitor", self.rollback_monitor.is_some()),
+            ("rollback-max-failure-ratio", self.rollback_max_failure_ratio.is_some()),
+            ("rollback-order", self.rollback_order.is_some()),
+            ("rollback-failure-action", self.rollback_failure_action.is_some()),
+        ];
+        all.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
     /// Sets what was given.
     pub fn apply(self, spec: &mut ServiceSpec) {
         let update = Given {

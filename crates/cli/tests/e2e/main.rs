@@ -12,6 +12,7 @@ mod follow;
 mod heal;
 mod hello;
 mod input;
+mod jobs;
 mod place;
 mod plan;
 mod scale;

@@ -165,13 +165,28 @@ impl<'a> Comparison<'a> {
                 (None, _) => "the service is removed".into(),
                 (Some(service), Slot::Number(n)) => match service.mode {
                     Mode::Replicated { replicas } if n >= replicas => format!("replicas {replicas}").into(),
+                    Mode::Batch { completions, .. } if n >= completions => {
+                        format!("completions {completions}").into()
+                    }
+                    Mode::Batch { .. } if old.revision != service.revision => self.why_older(service),
                     _ => self.why_left(old),
                 },
+                (Some(service), Slot::Node(_))
+                    if service.mode.is_batch() && old.revision != service.revision =>
+                {
+                    self.why_older(service)
+                }
                 (Some(_), Slot::Node(_)) => self.why_left(old),
             },
             (Fate::Moved | Fate::Lost | Fate::Replaced, Some(old), _) => self.why_left(old),
             _ => "".into(),
         }
+    }
+
+    /// Why a task of a batch service goes although its slot stays.
+    fn why_older(&self, service: &Service) -> Arc<str> {
+        let number = self.after.revision(service.revision).map_or(0, |r| r.number);
+        format!("iteration {number} begins").into()
     }
 
     /// Why a task could not stay where it is.

@@ -299,7 +299,8 @@ impl Copy {
         for service in self.tables.services() {
             let used = self.tables.service_use(service.id);
             let outdated = used.filled().saturating_sub(used.by_revision(service.revision));
-            if outdated == 0 {
+            // Of batch services all end at once anyway.
+            if outdated == 0 || service.mode.is_batch() {
                 continue;
             }
             // While canaries are tried, all else stays as it is.
@@ -342,7 +343,8 @@ impl Copy {
     }
 }
 
-/// The state that a task comes to as it is told.
+/// The state that a task comes to as it is told. No program ends by itself on the copy, neither badly nor, in a batch service, well:
+/// what is in progress stays so.
 fn reached(task: &Task) -> TaskState {
     match task.desired {
         Desired::Ready => task.status.state.max(TaskState::Ready),

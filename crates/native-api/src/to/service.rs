@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use control::{service_status, services, settings, waiting_reason};
+use control::{job_failure, job_trouble, service_status, services, settings, waiting_reason};
 use model::{RevisionId, TaskState};
 use store::{Table, Tables};
 
 use super::{map, time};
 use crate::types::{
-    Affinity, Condition, Cpus, Driver, Duration, Limits, LogPolicy, Mode, Placement, Platform, Port,
-    PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
-    RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy, UpdateState,
-    UpdateStatus,
+    Affinity, Condition, Cpus, Driver, Duration, JobState, JobStatus, Limits, LogPolicy, Mode, Placement,
+    Platform, Port, PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace,
+    RestartPolicy, RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy,
+    UpdateState, UpdateStatus,
 };
 
 /// A service and how it is.
@@ -86,6 +86,26 @@ fn status(tables: &Tables, service: &model::Service) -> ServiceStatus {
         converged: status.converged,
         ended_at: status.ended_at.map(time),
         tasks: counts.filter(|(_, n)| *n > 0).collect::<BTreeMap<_, _>>(),
+        job: status.job.map(|job| job_status(tables, service, &job)),
+    }
+}
+
+fn job_status(tables: &Tables, service: &model::Service, job: &control::JobStatus) -> JobStatus {
+    let state = match (job.is_complete(), job.has_failed()) {
+        (true, _) => JobState::Complete,
+        (false, true) => JobState::Failed,
+        (false, false) => JobState::Running,
+    };
+    JobStatus {
+        iteration: job.iteration,
+        last_execution: time(job.started_at),
+        state,
+        total: job.total.into(),
+        completed: job.completed.into(),
+        active: job.active.into(),
+        at_once: job.at_once.into(),
+        given_up: job.given_up.into(),
+        reason: job_failure(tables, service).or_else(|| job_trouble(tables, service)),
     }
 }
 
@@ -93,8 +113,13 @@ fn status(tables: &Tables, service: &model::Service) -> ServiceStatus {
 pub(super) fn spec(spec: model::ServiceSpec) -> ServiceSpec {
     let (mode, replicas) = match spec.mode {
         model::Mode::Replicated { replicas } => (Mode::Replicated, Some(replicas)),
-        // Batch modes are refused when they are submitted, so that none is stored.
-        model::Mode::Global | model::Mode::Batch { .. } | model::Mode::GlobalBatch => (Mode::Global, None),
+        model::Mode::Global => (Mode::Global, None),
+        model::Mode::Batch { .. } => (Mode::Batch, None),
+        model::Mode::GlobalBatch => (Mode::GlobalBatch, None),
+    };
+    let (completions, concurrency) = match spec.mode {
+        model::Mode::Batch { completions, concurrency } => (Some(completions), Some(concurrency)),
+        _ => (None, None),
     };
     let task = spec.task;
     let mut shown = ServiceSpec {
@@ -102,6 +127,8 @@ pub(super) fn spec(spec: model::ServiceSpec) -> ServiceSpec {
         labels: map(&spec.labels),
         mode,
         replicas,
+        completions,
+        concurrency,
         priority: spec.priority,
         preempt: spec.steering.preempt,
         update: UpdatePolicy::of(&spec.update),
@@ -284,6 +311,30 @@ mod tests {
     }
 
     #[test]
+    fn each_mode_is_shown_as_it_is_submitted() {
+        let batch = |completions, concurrency| model::Mode::Batch { completions, concurrency };
+        for (json, mode, again) in [
+            (r#"{"mode": "batch"}"#, batch(1, 0), r#"{"mode":"batch","completions":1,"concurrency":0}"#),
+            (
+                r#"{"mode": "batch", "completions": 6, "concurrency": 2}"#,
+                batch(6, 2),
+                r#"{"mode":"batch","completions":6,"concurrency":2}"#,
+            ),
+            (r#"{"mode": "global-batch"}"#, model::Mode::GlobalBatch, r#"{"mode":"global-batch"}"#),
+            ("{}", model::Mode::Replicated { replicas: 1 }, r#"{"mode":"replicated","replicas":1}"#),
+        ] {
+            let inside = from::service_spec(serde_json::from_str(json).unwrap()).unwrap();
+            assert_eq!(inside.mode, mode, "{json}");
+            let shown = serde_json::to_value(spec(inside)).unwrap();
+            let of = |value: &serde_json::Value, key: &str| value.get(key).cloned();
+            let again: serde_json::Value = serde_json::from_str(again).unwrap();
+            for key in ["mode", "replicas", "completions", "concurrency"] {
+                assert_eq!(of(&shown, key), of(&again, key), "{json}");
+            }
+        }
+    }
+
+    #[test]
     fn several_programs_are_a_list() {
         let json = r#"{"name": "pair", "programs": [{"name": "a", "command": ["x"]}, {"name": "b", "command": ["y"]}]}"#;
         let inside = from::service_spec(serde_json::from_str(json).unwrap()).unwrap();
@@ -329,6 +380,22 @@ mod tests {
             (
                 r#"{"mode": "global", "replicas": 2}"#,
                 "replicas: a global service has one task on each node that complies; leave replicas out",
+            ),
+            (
+                r#"{"mode": "batch", "replicas": 2}"#,
+                "replicas: a batch service has completions instead; leave replicas out",
+            ),
+            (
+                r#"{"mode": "global-batch", "replicas": 2}"#,
+                "replicas: a global-batch service runs once on each node that complies; leave replicas out",
+            ),
+            (
+                r#"{"mode": "global-batch", "concurrency": 2}"#,
+                "concurrency: only a batch service has concurrency, and this one is global-batch",
+            ),
+            (
+                r#"{"completions": 2}"#,
+                "completions: only a batch service has completions, and this one is replicated",
             ),
         ] {
             let spec: ServiceSpec = serde_json::from_str(json).unwrap();

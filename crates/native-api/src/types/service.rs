@@ -116,7 +116,8 @@ pub struct RevisionInfo {
 /// How a service is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceStatus {
-    /// How many tasks shall run: the replicas, or the nodes that comply with a global service.
+    /// How many tasks shall run: the replicas, the nodes that comply with a global service, or of a batch service as many
+    /// as may be at once of what is left to do.
     pub wanted: u64,
     /// How many wanted tasks run.
     pub running: u64,
@@ -127,7 +128,8 @@ pub struct ServiceStatus {
     /// Why the first of those that wait has no node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// True when exactly the wanted tasks run, all of the current revision, and nothing else is still to end.
+    /// True when exactly the wanted tasks run, all of the current revision, and nothing else is still to end. A batch service:
+    /// when every run is complete.
     pub converged: bool,
     /// When a task of it last ended by itself, or took the place of one that had. A service of which this is only seconds ago
     /// is not steady, even if everything runs at the moment.
@@ -135,6 +137,57 @@ pub struct ServiceStatus {
     pub ended_at: Option<String>,
     /// All tasks that are known, ended ones included, by state.
     pub tasks: BTreeMap<String, u64>,
+    /// Of a batch service: how far it has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobStatus>,
+}
+
+/// How far the current iteration of a batch service has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobStatus {
+    /// Its number: each new revision is an iteration, in which everything runs again.
+    pub iteration: u64,
+    /// When it began.
+    pub last_execution: String,
+    /// The state.
+    pub state: JobState,
+    /// How many runs there are in all: the completions, or the nodes that comply or have had their run.
+    pub total: u64,
+    /// How many of them are complete.
+    pub completed: u64,
+    /// How many are in progress.
+    pub active: u64,
+    /// How many are in progress at once, at most.
+    pub at_once: u64,
+    /// How many are given up, as the restart policy says.
+    pub given_up: u64,
+    /// Of one that has failed: why. Otherwise the last end of a task that was no success, and what followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The states of an iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Runs are left to do, or in progress.
+    #[default]
+    Running,
+    /// Every run is complete.
+    Complete,
+    /// Nothing more runs, and some are given up: it cannot complete any more.
+    Failed,
+}
+
+impl JobState {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// A service as it shall be from now on.
@@ -148,7 +201,7 @@ pub struct ServiceUpdate {
     pub version: Option<u64>,
 }
 
-/// How many tasks a replicated service shall have.
+/// How many tasks a replicated service shall have, or how many completions a batch service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scale {

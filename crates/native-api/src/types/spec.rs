@@ -22,6 +22,12 @@ pub struct ServiceSpec {
     /// How many tasks; 1 when it is not given. Only for `replicated`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
+    /// How many runs to completion in all; 1 when it is not given. Only for `batch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completions: Option<u32>,
+    /// How many of them at once; all when it is not given or 0. Only for `batch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
     /// 1 to 100; higher is placed first.
     pub priority: u8,
     /// True when tasks whose priority is at least 10 lower may be ended if nothing else makes room.
@@ -74,6 +80,8 @@ impl Default for ServiceSpec {
             labels: BTreeMap::new(),
             mode: Mode::Replicated,
             replicas: None,
+            completions: None,
+            concurrency: None,
             priority: model::ServiceSpec::PRIORITY,
             preempt: false,
             update: UpdatePolicy::default(),
@@ -155,6 +163,27 @@ pub enum Mode {
     Replicated,
     /// One task on each node that complies.
     Global,
+    /// So many runs to completion.
+    Batch,
+    /// One run to completion on each node that complies.
+    GlobalBatch,
+}
+
+impl Mode {
+    /// True when tasks run to completion, once.
+    pub fn is_batch(self) -> bool {
+        matches!(self, Self::Batch | Self::GlobalBatch)
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replicated => "replicated",
+            Self::Global => "global",
+            Self::Batch => "batch",
+            Self::GlobalBatch => "global-batch",
+        }
+    }
 }
 
 /// What runs a program.

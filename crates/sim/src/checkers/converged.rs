@@ -58,6 +58,10 @@ impl Converged {
     }
 
     fn check_service(&self, quiet: &Quiet<'_>, service: &Service, broken: &mut Vec<String>) {
+        if service.mode.is_batch() {
+            // What a slot comes to is asked in `batch`.
+            return;
+        }
         let tables = quiet.tables;
         let slots: Vec<Slot> = match service.mode {
             Mode::Replicated { replicas } => (0..replicas).map(Slot::Number).collect(),
@@ -103,7 +107,8 @@ impl Converged {
     }
 }
 
-fn wants_global(tables: &Tables, service: &Service, node: &Node) -> bool {
+/// True for a node that shall have the task of a global service.
+pub(super) fn wants_global(tables: &Tables, service: &Service, node: &Node) -> bool {
     node.takes_tasks() && complies(tables, service, node)
 }
 
@@ -118,7 +123,7 @@ fn complies(tables: &Tables, service: &Service, node: &Node) -> bool {
 }
 
 /// True on a paused node, which keeps what it has, and for a task that waits for a node that has never been seen.
-fn may_stay(tables: &Tables, task: &Task) -> bool {
+pub(super) fn may_stay(tables: &Tables, task: &Task) -> bool {
     let Slot::Node(id) = task.slot else { return false };
     tables.node(id).is_some_and(|n| match n.status.state {
         NodeState::Down => false,
@@ -160,6 +165,12 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
         }
         _ => return Some(format!("{} tasks are wanted", filling.len())),
     };
+    filled_problem(quiet, service, task)
+}
+
+/// What is wrong with a task that alone fills its slot.
+pub(super) fn filled_problem(quiet: &Quiet<'_>, service: &Service, task: &Task) -> Option<String> {
+    let tables = quiet.tables;
     if let Some(problem) = place_problem(tables, task) {
         return Some(problem);
     }

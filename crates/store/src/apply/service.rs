@@ -75,7 +75,10 @@ impl Tx<'_> {
             return Err(wrong(object, "a service keeps its namespace and its name"));
         }
         self.need_references(service)?;
-        let update_status = if service.revision == old.revision {
+        let update_status = if service.mode.is_batch() {
+            // Another revision is another iteration: it takes no place of anything.
+            None
+        } else if service.revision == old.revision {
             old.update_status.clone()
         } else {
             Some(self.begin_update(&old, service))
@@ -138,6 +141,9 @@ impl Tx<'_> {
         message: &Arc<str>,
     ) -> Result<(), Refused> {
         let old = self.need_service(id)?;
+        if old.mode.is_batch() {
+            return Err(wrong(ObjectId::Service(id), "a batch service is not rolled back"));
+        }
         let Some(previous) = old.previous else {
             return Err(wrong(ObjectId::Service(id), "it has no previous revision"));
         };

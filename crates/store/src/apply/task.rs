@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    BoundPort, Desired, NamedResource, Node, NodeId, Resources, RevisionId, ServiceId, Slot, Task, TaskId,
-    TaskState, TaskStatus, Time, Unplaced, limits,
+    BoundPort, Desired, Mode, NamedResource, Node, NodeId, Resources, RevisionId, ServiceId, Slot, Task,
+    TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
 };
 
 use super::journal::Before;
@@ -35,6 +35,7 @@ impl Tx<'_> {
             self.need_node(node)?;
         }
         check_made(object, &made)?;
+        self.check_batch(object, &made)?;
         let task = Task {
             id,
             service: made.service,
@@ -61,6 +62,26 @@ impl Tx<'_> {
         };
         let handle = self.tables.insert_task(Arc::new(task));
         self.journal.touch(Before::Task(id, handle, None));
+        Ok(())
+    }
+
+    /// What is done runs no more, and no more slots are in progress than may be. Whoever decided counted on what was in
+    /// flight; if a change that made room was lost, there is none.
+    fn check_batch(&self, object: ObjectId, made: &Made) -> Result<(), Refused> {
+        let Some((service, used)) = self.tables.service_with_use(made.service) else { return Ok(()) };
+        if !service.mode.is_batch() {
+            return Ok(());
+        }
+        let revision = made.revision;
+        if used.is_done(revision, made.slot) {
+            return Err(wrong(object, format!("slot {} is done", made.slot)));
+        }
+        let Mode::Batch { .. } = service.mode else { return Ok(()) };
+        let waiting = if used.is_undecided(revision, made.slot) { 0 } else { used.undecided(revision) };
+        let busy = used.filled() + waiting;
+        if !used.is_filled(made.slot) && busy >= service.mode.at_once() {
+            return Err(wrong(object, format!("{busy} slots are in progress, as many as may be at once")));
+        }
         Ok(())
     }
 
