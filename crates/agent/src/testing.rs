@@ -19,6 +19,7 @@ pub(crate) fn assignment(task: &str) -> Assignment {
             ..TaskSpec::default()
         }),
         ports: Box::default(),
+        named: Box::default(),
         state: TaskState::Assigned,
     }
 }

@@ -127,11 +127,6 @@ const FLAGS: &[Flags] = &[
         flags: &["--log-driver"],
         says: "is not supported: output is kept in files that are rotated; use --log-opt max-size=10m, --log-opt max-file=3, and `quelea service logs`",
     },
-    Flags {
-        on: SPEC,
-        flags: &["--max-concurrent"],
-        says: "is not supported yet: there are no jobs; use --replicas",
-    },
     // What a service keeps for life.
     Flags {
         on: UPDATE,
@@ -191,6 +186,11 @@ const FLAGS: &[Flags] = &[
         says: "is not supported yet: the one node is the manager; roles change once clusters have several nodes",
     },
     Flags {
+        on: &["cluster update"],
+        flags: &["--autolock", "--cert-expiry", "--external-ca", "--max-snapshots", "--snapshot-interval"],
+        says: "is not supported yet: there are no other managers and no certificates to set it for; leave it out",
+    },
+    Flags {
         on: &["stack deploy", "stack rm", "stack ls", "stack ps", "stack services"],
         flags: &["--orchestrator", "--namespace", "--kubeconfig"],
         says: "is not supported: there is one orchestrator, this one; leave it out",
@@ -210,7 +210,7 @@ const COMMANDS: &[Refused] = &[
     },
     Refused {
         command: "swarm",
-        says: "is not supported yet: a cluster is one machine; `quelea dev` or `quelea daemon` starts it",
+        says: "is not supported yet: a cluster is one machine; `quelea dev` or `quelea daemon` starts it, `quelea cluster update` changes its settings",
     },
     Refused {
         command: "secret",

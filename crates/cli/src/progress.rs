@@ -5,12 +5,16 @@
 //! left that could still start. Tasks that end and are replaced, and tasks for which there is no node, are waited for until the
 //! deadline, since what keeps them may go by itself; what happened and what comes next is shown whenever it changes. While an update
 //! goes on, what ends is its affair: waiting ends when it pauses, or has been rolled back.
+//!
+//! A batch service is there when every run is complete; waiting ends as failed when it cannot complete any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use native_api::types::{Condition, RestartPolicy, Service, ServiceStatus, Task, UpdateState, UpdateStatus};
+use native_api::types::{
+    Condition, JobState, JobStatus, RestartPolicy, Service, ServiceStatus, Task, UpdateState, UpdateStatus,
+};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -28,6 +32,9 @@ pub const SETTLED: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(250);
 /// How long nothing must have changed before tasks are looked at one by one.
 const STILL: Duration = Duration::from_millis(500);
+
+/// How the failure of a batch service goes on after its name.
+pub const CANNOT_COMPLETE: &str = ": cannot complete any more: ";
 
 /// What is waited for, and how.
 #[derive(Debug)]
@@ -263,9 +270,10 @@ impl Board {
         Ok(())
     }
 
-    /// Whether an update has come to an end that is none: paused, or taken back by itself since the wait began.
+    /// Whether an update has come to an end that is none: paused, or taken back by itself since the wait began; or a job to
+    /// one that is no success.
     fn updates(&self) -> Result<(), Failure> {
-        self.lines.iter().try_for_each(|line| line.check_update(self.index))
+        self.lines.iter().try_for_each(|line| line.check_update(self.index).and(line.check_job()))
     }
 
     fn all_there(&self) -> bool {
@@ -335,14 +343,15 @@ impl Board {
             if line.status.is_none() {
                 continue;
             }
-            let quiet = line.trouble.is_some() || line.heard_at.elapsed() >= STILL;
+            let quiet = line.trouble.is_some() || line.job().is_some() || line.heard_at.elapsed() >= STILL;
             if !line.is_there() && (line.there_since.is_some() || !quiet) {
                 continue;
             }
             let key = line.key();
             let due = self.said.get(&i).is_none_or(|(said, at)| {
                 // A loop that turns fast is told once a second.
-                *said != key && (line.is_there() || line.trouble.is_none() || at.elapsed() >= STEADY)
+                let slow = line.trouble.is_some() || line.job().is_some();
+                *said != key && (line.is_there() || !slow || at.elapsed() >= STEADY)
             });
             if due {
                 writeln!(screen.err, "{}", line.text())?;
@@ -362,9 +371,24 @@ fn still_to_settle(at: &str, clock: Timestamp) -> Duration {
 }
 
 impl Line {
+    fn job(&self) -> Option<&JobStatus> {
+        self.status.as_ref()?.job.as_ref()
+    }
+
+    fn check_job(&self) -> Result<(), Failure> {
+        let Some(job) = self.job().filter(|job| job.state == JobState::Failed) else { return Ok(()) };
+        let why = job.reason.as_deref().unwrap_or("runs are given up");
+        Err(Failure::Refused(format!("{}{CANNOT_COMPLETE}{}", self.name, plain(why))))
+    }
+
     fn is_there(&self) -> bool {
+        if self.job().is_some() {
+            return self.status.as_ref().is_some_and(|status| status.converged);
+        }
         let settled = self.settles_at.is_none_or(|at| Instant::now() >= at);
-        self.finished || (settled && self.there_since.is_some_and(|since| since.elapsed() >= STEADY))
+        self.finished
+            || self.awaits_promotion()
+            || (settled && self.there_since.is_some_and(|since| since.elapsed() >= STEADY))
     }
 
     fn check_update(&self, index: u64) -> Result<(), Failure> {
@@ -385,7 +409,12 @@ impl Line {
 
     fn is_updating(&self) -> bool {
         let state = self.update.as_ref().map(|u| u.state);
-        matches!(state, Some(UpdateState::Updating | UpdateState::RollbackStarted))
+        matches!(state, Some(UpdateState::Updating | UpdateState::Canary | UpdateState::RollbackStarted))
+    }
+
+    /// Somebody has to say how to go on: there is nothing more to wait for.
+    fn awaits_promotion(&self) -> bool {
+        self.update.as_ref().is_some_and(|u| u.state == UpdateState::Canary)
     }
 
     fn ended(&self) -> u64 {
@@ -396,6 +425,10 @@ impl Line {
 
     fn wants_a_look(&self) -> bool {
         let Some(status) = &self.status else { return false };
+        if status.job.is_some() {
+            // What is told of it says everything, and it may have very many tasks.
+            return false;
+        }
         let news = match &self.looked_at {
             None => self.ended() > 0 || self.ended_at.is_some(),
             Some(look) => look.ended != self.ended() || look.ended_at != self.ended_at,
@@ -468,7 +501,9 @@ impl Line {
             times => text.push_str(&format!(" ({times} times)")),
         }
         let what = text.clone();
-        let next = tasks.iter().find(|t| t.name == task.name && t.id != task.id && is_live(t));
+        // What runs beside it, of another revision, does not follow it.
+        let follows = |t: &&Task| t.name == task.name && t.id != task.id && t.current == task.current;
+        let next = tasks.iter().filter(follows).find(|t| is_live(t));
         let waits = next.filter(|t| t.desired == "ready").and_then(|t| t.start_after.as_deref());
         let starts = match (next, waits.and_then(|at| time::until(at, clock))) {
             (_, Some(left)) => Some(left),
@@ -503,7 +538,18 @@ impl Line {
     /// Where it stands, in one line.
     fn text(&self) -> String {
         let Some(status) = &self.status else { return format!("{}: ...", self.name) };
+        if let Some(job) = &status.job {
+            return plain(&self.job_text(status, job));
+        }
         let mut text = format!("{}: {}/{} running", self.name, status.running, status.wanted);
+        if let Some(update) = self.update.as_ref().filter(|_| self.awaits_promotion()) {
+            text = format!("{}: {}", self.name, update.message);
+            text.push_str(&format!(
+                "; next: `quelea service promote {0}` or `quelea service abort {0}`",
+                self.name
+            ));
+            return plain(&text);
+        }
         if self.is_there() {
             text.push_str(if self.finished { ", ended with success" } else { ", steady" });
             return text;
@@ -512,12 +558,39 @@ impl Line {
         plain(&text)
     }
 
+    /// Where a batch service stands.
+    fn job_text(&self, status: &ServiceStatus, job: &JobStatus) -> String {
+        let mut text = format!("{}: completed {} of {}", self.name, job.completed, job.total);
+        if self.is_there() {
+            return text + ", job complete";
+        }
+        if job.state != JobState::Complete {
+            let wanted = job.at_once.min(job.total.saturating_sub(job.completed + job.given_up));
+            text.push_str(&format!(", active tasks {} of {wanted}", job.active));
+        }
+        if job.given_up > 0 {
+            text.push_str(&format!(", {} given up", job.given_up));
+        }
+        if status.waiting > 0 {
+            let why = status.reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            text.push_str(&format!(", {} waiting{why}", status.waiting));
+        }
+        if let Some(why) = &job.reason {
+            text.push_str(&format!(", {why}"));
+        }
+        text
+    }
+
     /// What stands in the way, from the comma on.
     fn details(&self) -> String {
         let Some(status) = &self.status else { return String::new() };
         let mut text = String::new();
-        if status.updated < status.wanted && status.updated > 0 {
-            text.push_str(&format!(", {} of the new revision", status.updated));
+        match self.update.as_ref().and_then(|u| u.canaries) {
+            Some(n) => text.push_str(&format!(", {} of {n} canaries there", status.updated)),
+            None if status.updated < status.wanted && status.updated > 0 => {
+                text.push_str(&format!(", {} of the new revision", status.updated));
+            }
+            None => {}
         }
         match &self.update {
             Some(update) if update.state == UpdateState::RollbackStarted => {
@@ -549,8 +622,10 @@ impl Line {
     }
 
     fn tone(&self) -> Tone {
+        let job_fails = self.job().is_some_and(|job| job.reason.is_some());
         match &self.trouble {
             _ if self.is_there() => Tone::Good,
+            _ if job_fails => Tone::Bad,
             Some(trouble) if trouble.failed => Tone::Bad,
             _ => Tone::Waiting,
         }

@@ -7,7 +7,7 @@ mod config;
 mod keeper;
 mod listeners;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -47,26 +47,70 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Labels that this node gets.
     pub labels: Labels,
-    /// Counted resources that this node offers.
-    pub generic: BTreeMap<Arc<str>, i64>,
+    /// Counted and named resources that this node offers.
+    pub offers: Offers,
     /// True for `dev`: tasks end with it, and without a data directory of its own everything is thrown away.
     pub foreground: bool,
     /// True when the data is thrown away at the end.
     pub ephemeral: bool,
 }
 
-/// Counted resources as a node offers them.
-///
-/// # Errors
-/// A count that is 0 or too large, or a name that is empty.
-pub fn generic(counts: impl IntoIterator<Item = (String, u64)>) -> Result<BTreeMap<Arc<str>, i64>, Failure> {
-    let count = |(name, count): (String, u64)| match i64::try_from(count) {
-        Ok(count) if (1..1 << 40).contains(&count) && !name.is_empty() => Ok((Arc::from(name), count)),
-        _ => Err(Failure::Usage(format!(
-            "--node-generic-resource {name}={count}: not a name and a count above 0"
-        ))),
-    };
-    counts.into_iter().map(count).collect()
+/// What a node offers besides processors and memory, by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// So many of a kind.
+    pub counts: BTreeMap<Arc<str>, i64>,
+    /// These of a kind.
+    pub names: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+impl Offers {
+    /// Reads `gpu=2`, or `gpu=one,two` and likewise `gpu=one` and `gpu=two`.
+    ///
+    /// # Errors
+    /// What is neither, or both.
+    pub fn read(written: impl IntoIterator<Item = (String, String)>) -> Result<Self, Failure> {
+        let mut offers = Self::default();
+        for (kind, value) in written {
+            offers.add(&kind, &value).map_err(|problem| {
+                Failure::Usage(format!("--node-generic-resource {kind}={value}: {problem}"))
+            })?;
+        }
+        Ok(offers)
+    }
+
+    fn add(&mut self, kind: &str, value: &str) -> Result<(), String> {
+        let most = model::limits::RESOURCE_NAME_LEN;
+        if kind.is_empty() || kind.len() > most || kind.contains(['=', ',']) {
+            return Err(format!("the name of a resource has 1 to {most} bytes, and neither = nor a comma"));
+        }
+        if let Ok(count) = value.parse::<i64>() {
+            if !(1..1 << 40).contains(&count) {
+                return Err("not a count above 0".into());
+            }
+            if self.names.contains_key(kind) || self.counts.insert(kind.into(), count).is_some() {
+                return Err("this kind is there already".into());
+            }
+            return Ok(());
+        }
+        if self.counts.contains_key(kind) {
+            return Err("this kind is counted already; give it a number or names, not both".into());
+        }
+        let names = self.names.entry(kind.into()).or_default();
+        for name in value.split(',') {
+            if name.is_empty() || name.len() > most || name.parse::<i64>().is_ok() {
+                return Err(format!("{name:?} is neither a count above 0 nor the name of one {kind}"));
+            }
+            if !names.insert(name.into()) {
+                return Err(format!("{name} is there twice"));
+            }
+        }
+        let all: usize = self.names.values().map(BTreeSet::len).sum();
+        if all > model::limits::NAMED_RESOURCES {
+            return Err(format!("{all} are more than {}", model::limits::NAMED_RESOURCES));
+        }
+        Ok(())
+    }
 }
 
 /// The program that supervises processes: this very file, even if a newer one was put in its place since.
@@ -167,7 +211,8 @@ async fn serve_bound(
         run_dir: settings.data_dir.join("run"),
         ephemeral: settings.ephemeral,
         labels: settings.labels.clone(),
-        generic: settings.generic.clone(),
+        generic: settings.offers.counts.clone(),
+        named: settings.offers.names.clone(),
         supervisor: supervisor(),
         soft_files,
     });

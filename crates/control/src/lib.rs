@@ -14,6 +14,7 @@ mod find;
 pub mod nodes;
 mod propose;
 pub mod services;
+pub mod settings;
 pub mod stacks;
 mod status;
 pub mod tasks;
@@ -28,4 +29,4 @@ pub use cluster::{
 };
 pub use error::{Kind, RequestError};
 pub use services::Written;
-pub use status::{ServiceStatus, service_status, waiting_reason};
+pub use status::{JobStatus, ServiceStatus, job_failure, job_trouble, service_status, waiting_reason};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::{
     Id, Index, Invalid, JobId, Mode, NamespaceId, Revision, RevisionId, Service, ServiceId, ServiceSpec,
-    TaskSpec, Version, check_service_spec, limits,
+    Slot, TaskSpec, TaskState, UpdateState, Version, check_service_spec, limits,
 };
 use store::{Change, ChangeSet, ObjectId, Tables};
 
@@ -177,7 +177,7 @@ fn written(settled: Settled<Arc<Service>>) -> Written {
 
 /// Refuses a request about a version that is no more.
 pub(crate) fn check_version(
-    kind: Kind,
+    kind: impl std::fmt::Display,
     name: &str,
     asked: Option<Version>,
     found: Version,
@@ -234,9 +234,8 @@ pub(crate) fn update_changes(
     let task_of = |id: RevisionId| tables.revision(id).filter(|r| canonical::same_task(&r.task, &spec.task));
     if task_of(old.revision).is_none() {
         change = SpecChange::Revised;
-        // Back to the spec before: tasks that still have it need not be replaced.
-        let revision = match old.previous.and_then(task_of) {
-            Some(back) => back.id,
+        let revision = match known_revision(tables, old, spec) {
+            Some(known) => known,
             None => {
                 let id = RevisionId(new_id());
                 let number = newest_number(tables, old) + 1;
@@ -253,16 +252,30 @@ pub(crate) fn update_changes(
     Ok(change)
 }
 
-/// The number of the newest revision of a service: it is always the current or the previous one.
-fn newest_number(tables: &Tables, service: &Service) -> u64 {
-    let number = |id| tables.revision(id).map_or(0, |r| r.number);
-    number(service.revision).max(service.previous.map_or(0, number))
+/// The revision that has this spec already: the one before, or one that tasks of the service still run, the newest first. Such tasks need
+/// not be replaced. But what canaries shall try is tried anew, unless it came through before.
+fn known_revision(tables: &Tables, service: &Service, spec: &ServiceSpec) -> Option<RevisionId> {
+    let unproven = service.update_status.as_ref().and_then(|status| status.unproven);
+    let proven = |id: &RevisionId| service.previous == Some(*id) && unproven != Some(*id);
+    let others = tables.service_use(service.id).revisions();
+    let known = service.previous.into_iter().chain(others);
+    let known = known.filter(|id| proven(id) || spec.update.canary == 0);
+    let same =
+        known.filter_map(|id| tables.revision(id)).filter(|r| canonical::same_task(&r.task, &spec.task));
+    same.max_by_key(|r| (service.previous == Some(r.id), r.number)).map(|r| r.id)
 }
 
-/// Makes a replicated service have so many tasks. With a `version`, only if the service still has it.
+/// The highest number that a revision of a service has had.
+fn newest_number(tables: &Tables, service: &Service) -> u64 {
+    let number = |id| tables.revision(id).map_or(0, |r| r.number);
+    let told = service.update_status.as_ref().map_or(0, |status| status.newest);
+    told.max(number(service.revision)).max(service.previous.map_or(0, number))
+}
+
+/// Makes a replicated service have so many tasks, or a batch service so many completions. With a `version`, only if the service still has it.
 ///
 /// # Errors
-/// There is no such service, it is not replicated, the number is beyond the limit, or it has another version.
+/// There is no such service, it is global, the number is beyond the limit, or it has another version.
 pub async fn scale(
     cluster: &dyn Cluster,
     reference: &str,
@@ -285,18 +298,30 @@ pub(crate) fn scale_step(
     }
     let old = find(tables, reference)?;
     check_version(Kind::Service, &old.name, version, old.meta.modified)?;
-    let Mode::Replicated { replicas: before } = old.mode else {
-        let problem =
-            format!("{} is {}: only a replicated service can be scaled", old.name, old.mode.as_str());
-        return Err(RequestError::invalid("replicas", problem));
+    let mode = match old.mode {
+        Mode::Replicated { .. } => Mode::Replicated { replicas },
+        Mode::Batch { concurrency, .. } => Mode::Batch { completions: replicas, concurrency },
+        Mode::Global | Mode::GlobalBatch => {
+            let problem = format!(
+                "{} is {}: it has one task on each node and cannot be scaled",
+                old.name,
+                old.mode.as_str()
+            );
+            return Err(RequestError::invalid("replicas", problem));
+        }
     };
-    if before == replicas {
+    if mode == old.mode {
         return Ok(Step::Nothing(Arc::clone(old)));
     }
-    let mut set = ChangeSet::of(vec![Change::UpdateService(Service {
-        mode: Mode::Replicated { replicas },
-        ..(**old).clone()
-    })]);
+    let canary = old.update.canary;
+    if canary > replicas && replicas > 0 {
+        let problem = format!(
+            "{replicas} is less than the {canary} canaries of {}; first: quelea service update --update-canary 0 {0}",
+            old.name
+        );
+        return Err(RequestError::invalid("replicas", problem));
+    }
+    let mut set = ChangeSet::of(vec![Change::UpdateService(Service { mode, ..(**old).clone() })]);
     set.guard(ObjectId::Service(old.id), old.meta.modified);
     Ok(Step::Write(set, Arc::clone(old)))
 }
@@ -306,33 +331,138 @@ pub(crate) fn scale_step(
 /// still has it.
 ///
 /// # Errors
-/// There is no such service, there is no revision before, the update has been rolled back already, or the service has
+/// There is no such service, it is a batch service, there is no revision before, the update has been rolled back already, or the service has
 /// another version.
 pub async fn rollback(
     cluster: &dyn Cluster,
     reference: &str,
     version: Option<Version>,
 ) -> Result<Written, RequestError> {
-    let settled = settle(cluster, |tables| {
-        let old = find(tables, reference)?;
-        check_version(Kind::Service, &old.name, version, old.meta.modified)?;
-        check_rollback(tables, old)?;
-        let mut set = ChangeSet::of(vec![Change::RollBack {
-            service: old.id,
-            automatic: false,
-            message: "rollback as requested".into(),
-        }]);
-        set.guard(ObjectId::Service(old.id), old.meta.modified);
-        Ok(Step::Write(set, Arc::clone(old)))
-    })
-    .await?;
-    Ok(written(settled))
+    Ok(written(settle(cluster, |tables| rollback_step(tables, reference, version)).await?))
+}
+
+/// What a rollback comes to.
+pub(crate) fn rollback_step(
+    tables: &Tables,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Step<Arc<Service>>, RequestError> {
+    let old = find(tables, reference)?;
+    check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+    check_rollback(tables, old)?;
+    Ok(put_back(old, "rollback as requested"))
+}
+
+fn put_back(old: &Arc<Service>, message: &str) -> Step<Arc<Service>> {
+    let change = Change::RollBack { service: old.id, automatic: false, message: message.into() };
+    let mut set = ChangeSet::of(vec![change]);
+    set.guard(ObjectId::Service(old.id), old.meta.modified);
+    Step::Write(set, Arc::clone(old))
+}
+
+/// Promotes the canaries of a service's update: they have their slots, and the others are changed as the policy says. With a `version`,
+/// only if the service still has it.
+///
+/// # Errors
+/// There is no such service, it has no canaries, one of them does not run, or the service has another version.
+pub async fn promote(
+    cluster: &dyn Cluster,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Written, RequestError> {
+    Ok(written(settle(cluster, |tables| promote_step(tables, reference, version)).await?))
+}
+
+/// What a promotion comes to.
+pub(crate) fn promote_step(
+    tables: &Tables,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Step<Arc<Service>>, RequestError> {
+    let old = find(tables, reference)?;
+    check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+    check_canaries(old, "promote")?;
+    let refused = |problem: String| Err(RequestError::Conflict { field: None, problem });
+    let name = &old.name;
+    if old.update_status.as_ref().is_some_and(|s| s.state == UpdateState::Updating) {
+        return refused(format!(
+            "the canaries of {name} have not all been watched for {} yet; wait until then, or abort them",
+            old.update.monitor
+        ));
+    }
+    for n in 0..old.canaries() {
+        let mut canaries =
+            tables.tasks_of_slot(old.id, Slot::Number(n)).filter(|t| t.revision == old.revision);
+        let runs = |t: &Arc<model::Task>| t.fills_slot() && t.status.state == TaskState::Running;
+        if !canaries.any(runs) {
+            return refused(format!(
+                "the canary of {name} in slot {} does not run; wait until it does, or abort the update",
+                u64::from(n) + 1
+            ));
+        }
+    }
+    let change = Change::Promote { service: old.id, message: "canaries promoted as requested".into() };
+    let rule = Change::Decide {
+        service: old.id,
+        rule: model::Rule::Promoted,
+        task: None,
+        text: "canaries promoted as requested".into(),
+    };
+    let mut set = ChangeSet::of(vec![change, rule]);
+    set.guard(ObjectId::Service(old.id), old.meta.modified);
+    Ok(Step::Write(set, Arc::clone(old)))
+}
+
+/// Ends the canaries of a service's update and puts the revision before back: no task that they stand beside is touched. With a `version`, only if
+/// the service still has it.
+///
+/// # Errors
+/// There is no such service, it has no canaries, or it has another version.
+pub async fn abort(
+    cluster: &dyn Cluster,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Written, RequestError> {
+    Ok(written(settle(cluster, |tables| abort_step(tables, reference, version)).await?))
+}
+
+/// What an abort comes to.
+pub(crate) fn abort_step(
+    tables: &Tables,
+    reference: &str,
+    version: Option<Version>,
+) -> Result<Step<Arc<Service>>, RequestError> {
+    let old = find(tables, reference)?;
+    check_version(Kind::Service, &old.name, version, old.meta.modified)?;
+    check_canaries(old, "abort")?;
+    Ok(put_back(old, "canaries aborted as requested"))
+}
+
+fn check_canaries(service: &Service, verb: &str) -> Result<(), RequestError> {
+    if service.tries_canaries() {
+        return Ok(());
+    }
+    let name = &service.name;
+    let problem = match &service.update_status {
+        Some(status) if status.is_aborted() => format!("the canaries of {name} are gone: {}", status.message),
+        Some(status) if status.state == UpdateState::Updating => format!(
+            "{name} is being updated without canaries, or they have been promoted; to go back: quelea service rollback {name}"
+        ),
+        _ => format!("{name} has no canaries to {verb}"),
+    };
+    Err(RequestError::Conflict { field: None, problem })
 }
 
 /// Whether there is something to go back to.
 fn check_rollback(tables: &Tables, service: &Service) -> Result<(), RequestError> {
     let refused = |problem: String| Err(RequestError::Conflict { field: None, problem });
     let name = &service.name;
+    if service.mode.is_batch() {
+        return refused(format!(
+            "{name} is a {} service: it is not rolled back; to run another spec from the beginning, update it",
+            service.mode.as_str()
+        ));
+    }
     let number = |id| tables.revision(id).map_or(0, |r| r.number);
     let Some(previous) = service.previous else {
         return refused(format!(
@@ -344,6 +474,10 @@ fn check_rollback(tables: &Tables, service: &Service) -> Result<(), RequestError
             "{name} has been rolled back already, from revision {} to {}, because its update failed; to try revision {0} again, update it",
             number(previous),
             number(service.revision),
+        )),
+        Some(status) if status.is_aborted() => refused(format!(
+            "{name} has been put back already: the canaries of revision {} were never promoted; to try that revision again, update it",
+            number(previous),
         )),
         _ => Ok(()),
     }

@@ -137,7 +137,12 @@ impl MemoryCluster {
 
     /// Gives a task its node.
     pub fn assign(&self, task: TaskId, node: NodeId) {
-        self.apply(ChangeSet::of(vec![Change::AssignTask { task, node, ports: Box::default() }]));
+        self.apply(ChangeSet::of(vec![Change::AssignTask {
+            task,
+            node,
+            ports: Box::default(),
+            named: Box::default(),
+        }]));
     }
 
     /// Reports what a task has reached, as its agent would.

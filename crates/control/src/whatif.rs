@@ -42,6 +42,27 @@ pub enum Question {
         /// How many.
         replicas: u32,
     },
+    /// Put the revision before back.
+    Rollback {
+        /// The service.
+        reference: String,
+        /// Only if it still has this version.
+        version: Option<Version>,
+    },
+    /// Promote the canaries of a service.
+    Promote {
+        /// The service.
+        reference: String,
+        /// Only if it still has this version.
+        version: Option<Version>,
+    },
+    /// Abort the canaries of a service.
+    Abort {
+        /// The service.
+        reference: String,
+        /// Only if it still has this version.
+        version: Option<Version>,
+    },
     /// Remove a service.
     Remove {
         /// The service.
@@ -116,13 +137,15 @@ impl Question {
     fn check_size(&self) -> Result<(), RequestError> {
         let of = |mode: Mode| match mode {
             Mode::Replicated { replicas } => replicas,
-            _ => 0,
+            Mode::Batch { .. } => mode.at_once(),
+            Mode::Global | Mode::GlobalBatch => 0,
         };
         let most = match self {
             Self::Create(spec) => of(spec.mode),
             Self::Update { spec, .. } => of(spec.mode),
             Self::Scale { replicas, .. } => *replicas,
             Self::Deploy(deployment) => deployment.services.iter().map(|s| of(s.mode)).max().unwrap_or(0),
+            Self::Rollback { .. } | Self::Promote { .. } | Self::Abort { .. } => 0,
             Self::Remove { .. } | Self::RemoveStack(_) | Self::Machines(_) => 0,
         };
         if most > limits::PLANNED_REPLICAS {
@@ -135,8 +158,12 @@ impl Question {
 
     /// The same, whatever version the service has.
     fn of_any_version(mut self) -> Self {
-        if let Self::Update { version, .. } | Self::Scale { version, .. } | Self::Remove { version, .. } =
-            &mut self
+        if let Self::Update { version, .. }
+        | Self::Scale { version, .. }
+        | Self::Rollback { version, .. }
+        | Self::Promote { version, .. }
+        | Self::Abort { version, .. }
+        | Self::Remove { version, .. } = &mut self
         {
             *version = None;
         }
@@ -165,6 +192,13 @@ impl Question {
             Self::Scale { reference, version, replicas } => {
                 written(services::scale_step(tables, reference, *version, *replicas)?)
             }
+            Self::Rollback { reference, version } => {
+                written(services::rollback_step(tables, reference, *version)?)
+            }
+            Self::Promote { reference, version } => {
+                written(services::promote_step(tables, reference, *version)?)
+            }
+            Self::Abort { reference, version } => written(services::abort_step(tables, reference, *version)?),
             Self::Remove { reference, version } => {
                 written(services::remove_step(tables, reference, *version)?)
             }

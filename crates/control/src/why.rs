@@ -5,7 +5,7 @@
 //! comes first.
 
 mod node;
-mod remedy;
+pub mod remedy;
 mod service;
 mod stack;
 mod task;

@@ -86,6 +86,9 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     let first = service(&cluster, id);
     run(services::update(&cluster, "web", None, command(spec("web", 1), &["true"]))).unwrap();
     run(services::scale(&cluster, "web", None, 5)).unwrap();
+    let mut steered = command(spec("web", 5), &["true"]);
+    steered.steering.strategy = Some(model::Strategy::Binpack);
+    run(services::update(&cluster, "web", None, steered)).unwrap();
     let second = service(&cluster, id);
     let began = second.update_status.clone().expect("an update");
     assert_eq!((began.state, began.automatic), (UpdateState::Updating, false));
@@ -97,6 +100,11 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     let back = service(&cluster, id);
     assert_eq!((back.revision, back.previous), (first.revision, Some(second.revision)));
     assert_eq!(back.mode, Mode::Replicated { replicas: 5 });
+    assert_eq!(
+        back.steering.strategy,
+        Some(model::Strategy::Binpack),
+        "steering is the service's, not the revision's"
+    );
     let status = back.update_status.clone().expect("a rollback");
     assert_eq!((status.state, &*status.message), (UpdateState::RollbackStarted, "rollback as requested"));
     // And forth again.
@@ -111,7 +119,8 @@ fn a_rollback_swaps_the_revisions_and_leaves_the_rest() {
     let refused = run(services::rollback(&cluster, "web", None)).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "web has been rolled back already, from revision 3 to 2, because its update failed; to try revision 3 again, update it"
+        "web has been rolled back already, from revision 3 to 1, because its update failed; to try revision 3 again, update it",
+        "two never came through, whatever was rolled back to it"
     );
 }
 
@@ -138,6 +147,116 @@ fn a_rollback_goes_to_what_last_came_through() {
     assert_ne!(second.previous, None);
     assert_eq!(second.previous, Some(first));
     assert_eq!(cluster.snapshot().revision(fifth.revision).unwrap().number, 5);
+}
+
+/// 1 to 2 (unfinished), back to 1, on to 3: what last came through is 1.
+#[test]
+fn a_rollback_after_a_return_in_the_middle_goes_to_what_last_came_through() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 1));
+    let first = service(&cluster, id).revision;
+    let update = |word: &str| {
+        run(services::update(&cluster, "web", None, command(spec("web", 1), &[word]))).unwrap();
+        service(&cluster, id)
+    };
+    update("two");
+    run(services::update(&cluster, "web", None, spec("web", 1))).unwrap();
+    assert_eq!(service(&cluster, id).revision, first);
+    assert_eq!(update("three").previous, Some(first), "two never came through");
+    // The same, with rollbacks: 1, 3, 1, 3, on to 4.
+    run(services::rollback(&cluster, "web", None)).unwrap();
+    run(services::rollback(&cluster, "web", None)).unwrap();
+    assert_eq!(update("four").previous, Some(first), "three never came through either");
+}
+
+/// A spec that only an older revision had which never came through: tasks that still run it stay, since it is the same revision.
+#[test]
+fn an_update_back_to_a_spec_that_tasks_still_run_takes_its_revision() {
+    let cluster = cluster();
+    let id = create(&cluster, spec("web", 2));
+    let update = |word: &str| {
+        run(services::update(&cluster, "web", None, command(spec("web", 2), &[word]))).unwrap();
+        service(&cluster, id)
+    };
+    let first = service(&cluster, id).revision;
+    let second = update("two").revision;
+    cluster.add_task(id, Slot::Number(0));
+    update("three");
+    let back = update("two");
+    assert_eq!((back.revision, back.previous), (second, Some(first)));
+    assert!(back.update_status.as_ref().is_some_and(|u| u.state == UpdateState::Updating));
+    let fourth = update("four");
+    assert_eq!(cluster.snapshot().revision(fourth.revision).unwrap().number, 4, "no number is given twice");
+}
+
+#[test]
+fn canaries_are_promoted_and_aborted_by_request() {
+    let cluster = cluster();
+    let node = cluster.add_node("a");
+    let with = |word: &str, canary: u32| {
+        let mut spec = command(spec("web", 3), &[word]);
+        spec.update.canary = canary;
+        spec
+    };
+    let id = create(&cluster, with("one", 2));
+    let refused = |result: Result<control::Written, RequestError>| result.unwrap_err().to_string();
+    let promote = || run(services::promote(&cluster, "web", None));
+    let abort = || run(services::abort(&cluster, "web", None));
+    assert_eq!(refused(promote()), "web has no canaries to promote");
+    assert_eq!(refused(abort()), "web has no canaries to abort");
+    let update = |spec| run(services::update(&cluster, "web", None, spec)).unwrap();
+    let first = service(&cluster, id).revision;
+    update(with("two", 2));
+    assert!(service(&cluster, id).tries_canaries());
+    assert_eq!(
+        refused(promote()),
+        "the canaries of web have not all been watched for 5s yet; wait until then, or abort them"
+    );
+    let few = run(services::scale(&cluster, "web", None, 1)).unwrap_err();
+    assert_eq!(
+        few.to_string(),
+        "replicas: 1 is less than the 2 canaries of web; first: quelea service update --update-canary 0 web"
+    );
+    run(services::scale(&cluster, "web", None, 0)).unwrap();
+    run(services::scale(&cluster, "web", None, 3)).unwrap();
+    let move_to = |state| {
+        let change = Change::MoveUpdate { service: id, state, message: "m".into() };
+        run(cluster.propose(ChangeSet::of(vec![change]))).unwrap();
+    };
+    move_to(UpdateState::Canary);
+    let one = cluster.add_task(id, Slot::Number(0));
+    cluster.assign(one, node);
+    cluster.report(one, TaskState::Running, None);
+    assert_eq!(
+        refused(promote()),
+        "the canary of web in slot 2 does not run; wait until it does, or abort the update"
+    );
+    let other = cluster.add_task(id, Slot::Number(1));
+    cluster.assign(other, node);
+    cluster.report(other, TaskState::Running, None);
+    assert!(promote().unwrap().changed);
+    let promoted = service(&cluster, id);
+    assert_eq!((promoted.previous, promoted.tries_canaries()), (Some(first), false));
+    assert_eq!(
+        refused(abort()),
+        "web is being updated without canaries, or they have been promoted; to go back: quelea service rollback web"
+    );
+    // What canaries try is tried anew, although tasks run it already; what came through needs none.
+    update(with("three", 2));
+    let third = service(&cluster, id);
+    update(with("two", 2));
+    assert_ne!(service(&cluster, id).revision, promoted.revision);
+    update(with("three", 2));
+    assert_ne!(service(&cluster, id).revision, third.revision);
+    update(with("one", 2));
+    assert_eq!((service(&cluster, id).revision, service(&cluster, id).tries_canaries()), (first, false));
+
+    update(with("four", 1));
+    assert!(abort().unwrap().changed);
+    assert!(service(&cluster, id).is_aborted() && service(&cluster, id).revision == first);
+    assert_eq!(refused(abort()), "the canaries of web are gone: canaries aborted as requested");
+    let again = refused(run(services::rollback(&cluster, "web", None)));
+    assert!(again.starts_with("web has been put back already: the canaries of revision "), "{again}");
 }
 
 #[test]
@@ -286,8 +405,15 @@ fn status_counts_what_runs_and_what_waits() {
         cluster.assign(t, here);
         cluster.report(t, TaskState::Running, None);
     }
-    let all =
-        ServiceStatus { wanted: 2, running: 2, updated: 2, waiting: 0, converged: true, ended_at: None };
+    let all = ServiceStatus {
+        wanted: 2,
+        running: 2,
+        updated: 2,
+        waiting: 0,
+        converged: true,
+        ended_at: None,
+        job: None,
+    };
     assert_eq!(status(), all);
     run(services::update(&cluster, "web", None, command(spec("web", 2), &["true"]))).unwrap();
     assert_eq!(status(), ServiceStatus { updated: 0, converged: false, ..all });
@@ -321,4 +447,38 @@ fn a_global_service_wants_a_task_on_each_node_that_complies() {
     let kept = cluster.add_task(id, Slot::Node(b));
     cluster.assign(kept, b);
     assert_eq!(status(), 1, "and keeps what it has");
+}
+
+fn job(name: &str, completions: u32, concurrency: u32) -> model::ServiceSpec {
+    model::ServiceSpec { mode: Mode::Batch { completions, concurrency }, ..spec(name, 0) }
+}
+
+#[test]
+fn a_batch_service_is_scaled_and_never_rolled_back() {
+    let c = cluster();
+    let id = create(&c, job("sum", 6, 2));
+    let mode = |c: &control::testing::MemoryCluster| service(c, id).mode;
+    run(services::scale(&c, "sum", None, 9)).expect("its completions");
+    assert_eq!(mode(&c), Mode::Batch { completions: 9, concurrency: 2 });
+    let number = |c: &control::testing::MemoryCluster| {
+        let tables = c.snapshot();
+        tables.revision(service(c, id).revision).expect("its revision").number
+    };
+    // Back to the spec before is another iteration all the same.
+    for (words, iteration) in [(&["sleep", "100"][..], 1), (&["a"], 2), (&["sleep", "100"], 3), (&["a"], 4)] {
+        let spec = command(job("sum", 9, 2), words);
+        run(services::update(&c, "sum", None, spec)).expect("another spec");
+        assert_eq!(number(&c), iteration, "{words:?}");
+        assert!(service(&c, id).previous.is_none() && service(&c, id).update_status.is_none());
+    }
+    let refused = run(services::rollback(&c, "sum", None)).expect_err("never");
+    assert_eq!(
+        refused.to_string(),
+        "sum is a batch service: it is not rolled back; to run another spec from the beginning, update it"
+    );
+    let refused = run(services::update(&c, "sum", None, spec("sum", 1))).expect_err("a mode is for life");
+    assert!(refused.to_string().contains("sum is batch and cannot become replicated"), "{refused}");
+    create(&c, model::ServiceSpec { mode: Mode::GlobalBatch, ..spec("scan", 0) });
+    let refused = run(services::scale(&c, "scan", None, 2)).expect_err("on nodes");
+    assert!(refused.to_string().contains("it has one task on each node and cannot be scaled"), "{refused}");
 }

@@ -277,8 +277,12 @@ fn tasks_of_a_group_are_explained_by_the_decisions_at_their_indexes() {
     let scaled = decide(Rule::ScaleUp, "3 tasks created: replicas 3, filled 0");
     cluster.apply(ChangeSet::of(made.chain([scaled]).collect()));
     let assigned = tasks.iter().zip([a, b, a]);
-    let assigned =
-        assigned.map(|(task, node)| Change::AssignTask { task: *task, node, ports: Box::default() });
+    let assigned = assigned.map(|(task, node)| Change::AssignTask {
+        task: *task,
+        node,
+        ports: Box::default(),
+        named: Box::default(),
+    });
     let placed = decide(Rule::Placed, "3 tasks placed on 2 nodes, fewest tasks of the service first");
     cluster.apply(ChangeSet::of(assigned.chain([placed]).collect()));
     // What came later is about others.
@@ -459,5 +463,58 @@ fn a_stack_says_how_each_service_is() {
             format!("service {} wants 1 task and runs 0", name("web")),
             "1 task waits for a node: the scheduler has not looked at it yet".to_owned(),
         ]
+    );
+}
+
+#[test]
+fn a_batch_service_says_how_far_it_has_come() {
+    let cluster = cluster();
+    let here = cluster.add_node("here");
+    let mut sum = spec("sum", 0);
+    sum.mode = model::Mode::Batch { completions: 3, concurrency: 1 };
+    sum.task.replace.condition = model::Condition::None;
+    let id = create(&cluster, sum);
+    let first = cluster.add_task(id, Slot::Number(0));
+    assert_eq!(
+        facts(&cluster, "sum")[0],
+        "batch service sum: iteration 1, 0 of 3 complete, 1 in progress, at most 1 at once"
+    );
+    cluster.assign(first, here);
+    cluster.report(first, TaskState::Complete, None);
+    assert_eq!(
+        facts(&cluster, "sum"),
+        ["batch service sum: iteration 1, 1 of 3 complete, 0 in progress, at most 1 at once"]
+    );
+    let told = facts(&cluster, "sum.1");
+    assert!(told.contains(&"nothing takes its place: sum.1 is done in iteration 1".to_owned()), "{told:?}");
+    let made = "because the service has 3 completions, at most 1 at once, and slot 1 was the lowest that had not begun";
+    assert!(told.iter().any(|fact| fact.contains(made)), "{told:?}");
+    for n in 1..3 {
+        let task = cluster.add_task(id, Slot::Number(n));
+        cluster.assign(task, here);
+        cluster.report(task, TaskState::Failed, None);
+        let text = format!("slot {}: failed; not replaced: its policy never replaces", n + 1).into();
+        let decide = Change::Decide { service: id, rule: Rule::NotReplaced, task: Some(task), text };
+        run(cluster
+            .propose(ChangeSet::of(vec![Change::DirectTask { task, desired: Desired::Complete }, decide])))
+        .unwrap();
+    }
+    let told = facts(&cluster, "sum");
+    assert_eq!(told[0], "batch service sum: iteration 1, 1 of 3 complete, 2 given up");
+    assert_eq!(
+        told[1],
+        "it cannot complete any more: 2 of 3 runs are given up: slot 3: failed; not replaced: its policy never replaces"
+    );
+    // Another iteration, and everything is to be done again.
+    let again = run(services::update(&cluster, "sum", None, {
+        let tables = cluster.snapshot();
+        let mut spec = services::spec_of(&tables, tables.service(id).unwrap());
+        spec.task.force = 1;
+        spec
+    }));
+    again.unwrap();
+    assert_eq!(
+        facts(&cluster, "sum")[0],
+        "batch service sum: iteration 2, 0 of 3 complete, 0 in progress, at most 1 at once"
     );
 }

@@ -56,6 +56,7 @@ fn assignment(tables: &Tables, task: &Task) -> Option<Assignment> {
         desired: task.desired,
         spec: Arc::clone(&revision.task),
         ports: task.ports.clone(),
+        named: task.named.clone(),
         state: task.status.state,
     })
 }

@@ -78,7 +78,7 @@ impl World {
                 desired: model::Desired::Running,
                 start_after: None,
             },
-            Change::AssignTask { task, node, ports: Box::default() },
+            Change::AssignTask { task, node, ports: Box::default(), named: Box::default() },
         ]);
         self.apply(vec![Change::ReportTask {
             task,
@@ -550,4 +550,40 @@ fn a_forecast_costs_what_changes() {
     assert_eq!((more.services[0].tasks.created, more.tasks.len()), (u64::from(TASKS), 10_000));
     assert_eq!(more.tasks[0].fate, Fate::Created);
     assert_eq!(world.rebalance().moves, []);
+}
+
+/// Programs never end on the copy: what is in progress at first is shown, and what a new iteration ends.
+#[test]
+fn a_job_shows_what_is_in_progress() {
+    let mut world = World::new(&["n1", "n2"]);
+    let (id, revision) = (ServiceId(world.id()), RevisionId(world.id()));
+    let mode = Mode::Batch { completions: 100_000, concurrency: 2 };
+    let make = |_: &Tables| create(id, revision, "sums", mode, spec(1));
+    assert_eq!(told(&world.forecast(&make)), ["sums.1 created - -> n1", "sums.2 created - -> n2"]);
+    world.apply(make(&world.tables.clone()));
+    let (n1, n2) = (world.named("n1"), world.named("n2"));
+    for (slot, node, state) in
+        [(0, n1, TaskState::Complete), (1, n1, TaskState::Running), (2, n2, TaskState::Running)]
+    {
+        let task = TaskId(world.id());
+        world.runs(task, id, Slot::Number(slot), revision, node);
+        if state == TaskState::Complete {
+            let programs = Box::default();
+            world.apply(vec![Change::ReportTask { task, node, state, at: Time(1), message: None, programs }]);
+        }
+    }
+    let again = world.forecast(&|tables| revise(tables, id, spec(2)));
+    assert_eq!(
+        told(&again),
+        [
+            "sums.1 created - -> n1",
+            "sums.2 replaced n1 -> n2 (revision 1 -> 2)",
+            "sums.3 removed n2 -> - (iteration 2 begins)"
+        ]
+    );
+    let drained = world.forecast(&|tables| drain(tables, n2));
+    assert_eq!(told(&drained), ["sums.3 moved n2 -> n1 (node n2 is drained)"]);
+    // A batch task is never moved to even something out.
+    let other = world.node("n3", 8);
+    assert!(world.tables.node(other).is_some() && world.rebalance().moves.is_empty());
 }

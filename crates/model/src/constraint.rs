@@ -1,4 +1,5 @@
-//! Placement constraints: `key==value` and `key!=value`, with SwarmKit's rules.
+//! Placement constraints: `key==value` and `key!=value`, with SwarmKit's rules; `key version >= 1.2` and
+//! `key semver >= 1.2.0`, with Nomad's; and `distinct_hosts`.
 //!
 //! Keys are read without regard to case, but the name of a label is exact. Values are compared without
 //! regard to case; nothing is a pattern. A missing label counts as empty. A key that no node knows is refused when it
@@ -10,6 +11,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::version::{Reading, Requirement};
 use crate::{Node, same_arch};
 
 /// One condition that a node must meet.
@@ -17,7 +19,7 @@ use crate::{Node, same_arch};
 pub struct Constraint {
     /// What is looked at.
     pub key: ConstraintKey,
-    /// Equal or different.
+    /// How it is compared.
     pub operator: Operator,
     /// What it is compared with.
     pub value: Arc<str>,
@@ -42,22 +44,30 @@ pub enum ConstraintKey {
     NodeLabel(Arc<str>),
     /// `engine.labels.<name>`
     EngineLabel(Arc<str>),
+    /// `distinct_hosts`: not about a node by itself, but that no node has two tasks of the service.
+    DistinctHosts,
 }
 
-/// Equal or different.
+/// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `==`
     Equal,
     /// `!=`
     Different,
+    /// `version`: the value is comparisons such as `>= 1.2, < 2`; a prerelease meets only one with a prerelease of the same version.
+    Version,
+    /// `semver`: likewise, by the order of Semantic Versioning.
+    Semver,
 }
 
 /// Why a text is not a constraint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
     /// No `==` and no `!=`.
-    #[error("{0:?} is not a constraint; write key==value or key!=value")]
+    #[error(
+        "{0:?} is not a constraint; write key==value, key!=value, key version >= 1.2, key semver >= 1.2.0 or distinct_hosts"
+    )]
     NoOperator(String),
     /// Nothing knows this key.
     #[error(
@@ -70,6 +80,16 @@ pub enum ConstraintError {
     /// `node.ip` needs an address or a block.
     #[error("{0:?} is neither an IP address nor a CIDR block")]
     Address(String),
+    /// What is asked of a version cannot be read.
+    #[error(
+        "{0:?} is not what can be asked of a version; write for example >= 1.2, or >= 1.2, < 2 (known are = != > >= < <= and, for version, ~>)"
+    )]
+    Version(String),
+    /// `distinct_hosts` knows two values.
+    #[error(
+        "{0:?} is neither true nor false; write distinct_hosts, distinct_hosts==true or distinct_hosts==false"
+    )]
+    DistinctHosts(String),
     /// `node.role` knows two values.
     #[error("{0:?} is not a role; roles are worker and manager")]
     Role(String),
@@ -80,6 +100,12 @@ impl FromStr for Constraint {
 
     fn from_str(text: &str) -> Result<Self, ConstraintError> {
         let clipped = || text.chars().take(80).collect::<String>();
+        if let Some((key, operator, asked)) = split_version(text.trim()) {
+            return of_version(parse_key(key)?, operator, asked);
+        }
+        if text.trim().eq_ignore_ascii_case(DISTINCT_HOSTS) {
+            return distinct_hosts("true");
+        }
         let (key, operator, value) = if let Some((k, v)) = text.split_once("==") {
             (k, Operator::Equal, v)
         } else if let Some((k, v)) = text.split_once("!=") {
@@ -87,11 +113,15 @@ impl FromStr for Constraint {
         } else {
             return Err(ConstraintError::NoOperator(clipped()));
         };
+        if key.trim().eq_ignore_ascii_case(DISTINCT_HOSTS) {
+            let written = if operator == Operator::Equal { value.trim() } else { text.trim() };
+            return distinct_hosts(written);
+        }
         let key = parse_key(key.trim())?;
         let value = value.trim();
         let allowed =
             |c: char| c.is_ascii_alphanumeric() || c.is_whitespace() || ":-_.*()?+[]\\^$/|".contains(c);
-        if value.is_empty() || value.len() > 512 || !value.chars().all(allowed) {
+        if value.is_empty() || value.len() > VALUE_LEN || !value.chars().all(allowed) {
             return Err(ConstraintError::Value(value.chars().take(80).collect()));
         }
         if key == ConstraintKey::Ip && parse_block(value).is_none() {
@@ -104,6 +134,41 @@ impl FromStr for Constraint {
         Ok(Self { key, operator, value: value.into() })
     }
 }
+
+/// What asks for at most one task of a service on a node.
+const DISTINCT_HOSTS: &str = "distinct_hosts";
+
+fn distinct_hosts(value: &str) -> Result<Constraint, ConstraintError> {
+    let word = ["true", "false"].into_iter().find(|word| value.eq_ignore_ascii_case(word));
+    let word = word.ok_or_else(|| ConstraintError::DistinctHosts(value.chars().take(80).collect()))?;
+    Ok(Constraint { key: ConstraintKey::DistinctHosts, operator: Operator::Equal, value: word.into() })
+}
+
+/// The parts of `key version >= 1.2`: no key has a space, and no value begins with one of these words and a comparison.
+fn split_version(text: &str) -> Option<(&str, Operator, &str)> {
+    let (key, rest) = text.split_once(char::is_whitespace)?;
+    let rest = rest.trim_start();
+    [("version", Operator::Version), ("semver", Operator::Semver)].into_iter().find_map(|(word, operator)| {
+        let asked =
+            rest.get(..word.len()).filter(|w| w.eq_ignore_ascii_case(word)).map(|_| &rest[word.len()..])?;
+        let ends = asked.is_empty() || asked.starts_with(|c: char| c.is_whitespace() || "<>=!~".contains(c));
+        ends.then_some((key, operator, asked.trim()))
+    })
+}
+
+fn of_version(key: ConstraintKey, operator: Operator, asked: &str) -> Result<Constraint, ConstraintError> {
+    let refused = || ConstraintError::Version(asked.chars().take(80).collect());
+    let requirement = operator.reading().and_then(|reading| Requirement::read(asked, reading));
+    // As it is compared, so that equal constraints are equal texts.
+    let value = requirement.ok_or_else(refused)?.to_string();
+    if value.len() > VALUE_LEN {
+        return Err(refused());
+    }
+    Ok(Constraint { key, operator, value: value.into() })
+}
+
+/// Longest value of a constraint, in bytes.
+const VALUE_LEN: usize = 512;
 
 impl FromStr for ConstraintKey {
     type Err = ConstraintError;
@@ -168,9 +233,15 @@ fn inside(address: IpAddr, block: (IpAddr, u8)) -> bool {
 }
 
 impl Constraint {
-    /// True when `node` meets it.
+    /// True when `node` meets it by itself; what it asks of several tasks on one node is no matter of the node.
     pub fn holds(&self, node: &Node) -> bool {
+        if self.key == ConstraintKey::DistinctHosts {
+            return true;
+        }
         let found = self.key.value_on(node);
+        if let Some(reading) = self.operator.reading() {
+            return Requirement::read(&self.value, reading).is_some_and(|asked| asked.is_met_by(&found));
+        }
         let equal = if self.key == ConstraintKey::Ip {
             // An address that cannot be read matches nothing, whatever the operator.
             let Ok(address) = found.parse() else {
@@ -183,6 +254,17 @@ impl Constraint {
             self.value.eq_ignore_ascii_case(&found)
         };
         equal == (self.operator == Operator::Equal)
+    }
+}
+
+impl Operator {
+    /// How versions are read, when it compares any.
+    fn reading(self) -> Option<Reading> {
+        match self {
+            Self::Equal | Self::Different => None,
+            Self::Version => Some(Reading::Version),
+            Self::Semver => Some(Reading::Semver),
+        }
     }
 }
 
@@ -199,6 +281,7 @@ impl ConstraintKey {
             Self::Arch => &node.description.platform.arch,
             Self::NodeLabel(name) => label(&node.labels, name),
             Self::EngineLabel(name) => label(&node.description.engine_labels, name),
+            Self::DistinctHosts => "",
         })
     }
 }
@@ -214,13 +297,19 @@ impl fmt::Display for ConstraintKey {
             Self::Arch => f.write_str("node.platform.arch"),
             Self::NodeLabel(name) => write!(f, "node.labels.{name}"),
             Self::EngineLabel(name) => write!(f, "engine.labels.{name}"),
+            Self::DistinctHosts => f.write_str(DISTINCT_HOSTS),
         }
     }
 }
 
 impl fmt::Display for Constraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operator = if self.operator == Operator::Equal { "==" } else { "!=" };
+        let operator = match self.operator {
+            Operator::Equal => "==",
+            Operator::Different => "!=",
+            Operator::Version => " version ",
+            Operator::Semver => " semver ",
+        };
         write!(f, "{}{operator}{}", self.key, self.value)
     }
 }
@@ -237,7 +326,7 @@ mod tests {
             role: Role::Worker,
             availability: Availability::Active,
             drain_until: None,
-            labels: Labels::from([("Zone".into(), "East 1".into())]),
+            labels: Labels::from([("Zone".into(), "East 1".into()), ("kernel".into(), "1.3.0-beta1".into())]),
             description: Arc::new(Description {
                 hostname: "alpha".into(),
                 platform: Platform { os: "linux".into(), arch: "amd64".into() },
@@ -270,11 +359,35 @@ mod tests {
             ("node.ip==192.168.0.0/16", false),
             ("node.ip==0.0.0.0/0", true),
             ("node.id==0000000000000000000000007", true),
+            // Outer spaces are trimmed, inner ones belong to the value; keys without regard to case, names of labels exactly.
+            ("  engine.labels.OS==ubuntu 14.04", false),
+            ("engine.labels.os==ubuntu  14.04", false),
+            ("Node.Labels.Zone == EAST 1", true),
+            ("node.ip==10.0.0.0/8", true),
+            ("node.labels.kernel version >= 0.6.1", false),
+            ("node.labels.kernel semver>= 0.6.1", true),
+            ("NODE.labels.kernel VERSION>=1.3.0-alpha", true),
+            ("node.labels.kernel version >= 1.2, < 2", false),
+            ("node.labels.kernel semver >= 1.2, < 2", true),
+            ("node.labels.absent version >= 0", false),
+            ("node.labels.Zone version >= 0", false),
+            ("distinct_hosts", true),
+            ("distinct_hosts == TRUE", true),
+            ("Distinct_Hosts==false", true),
         ] {
             let parsed: Constraint = text.parse().expect(text);
             assert_eq!(parsed.holds(&node()), holds, "{text}");
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{text}");
         }
+    }
+
+    #[test]
+    fn an_unknown_key_is_answered_with_those_that_are_known() {
+        let said = "server.type == front".parse::<Constraint>().map_err(|e| e.to_string()).unwrap_err();
+        for part in ["server.type", "node.labels.<name>", "engine.labels.<name>", "node.role"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!("distinct_hosts".parse::<ConstraintKey>().is_err(), "nothing can be spread over it");
     }
 
     #[test]
@@ -290,6 +403,18 @@ mod tests {
             "node.role==boss",
             "node.labels.==x",
             "node.labels.a==b\"c",
+            "node.labels.a=>b",
+            "node.labels.a~=b",
+            "node.labels.a regexp [",
+            "node.labels.a version abc",
+            "node.labels.a version",
+            "node.labels.a version >= 1 < 2",
+            "node.labels.a semver ~> 1.2",
+            "server.type version >= 1",
+            "distinct_hosts==maybe",
+            "distinct_hosts!=true",
+            "distinct_hosts==",
+            "distinct_hosts version >= 1",
             "",
         ] {
             assert!(text.parse::<Constraint>().is_err(), "{text}");

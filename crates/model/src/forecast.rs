@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Index, JobId, NodeId, Resources, Service, ServiceId, Slot, TaskId, TaskSpec, Unplaced};
+use crate::{Index, JobId, NodeId, Resources, Service, ServiceId, Slot, TaskId, TaskSpec, Unplaced, Verdict};
 
 /// What a change would come to once everything is quiet again. Compared with what the cluster comes to without it, so that
 /// what is under way anyhow is no part of it.
@@ -91,6 +91,8 @@ pub struct TaskCounts {
     pub lost: u64,
     /// [`Fate::Placed`].
     pub placed: u64,
+    /// [`Fate::Canary`].
+    pub canaries: u64,
     /// Filled before and after by the same task.
     pub kept: u64,
     /// Of all these, those that would find no node.
@@ -107,6 +109,7 @@ impl TaskCounts {
             Fate::Removed => &mut self.removed,
             Fate::Lost => &mut self.lost,
             Fate::Placed => &mut self.placed,
+            Fate::Canary => &mut self.canaries,
         }
     }
 }
@@ -126,12 +129,14 @@ pub enum Fate {
     Lost,
     /// Its task waits for a node, and would find one.
     Placed,
+    /// Its task would stay, and a canary would come beside it, or go.
+    Canary,
 }
 
 impl Fate {
     /// Every one, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Created, Self::Replaced, Self::Moved, Self::Removed, Self::Lost, Self::Placed];
+    pub const ALL: [Self; 7] =
+        [Self::Created, Self::Replaced, Self::Moved, Self::Removed, Self::Lost, Self::Placed, Self::Canary];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
@@ -142,6 +147,7 @@ impl Fate {
             Self::Removed => "removed",
             Self::Lost => "lost",
             Self::Placed => "placed",
+            Self::Canary => "canary",
         }
     }
 }
@@ -193,6 +199,13 @@ pub struct UnplaceableForecast {
     pub count: u64,
     /// Why; `None` when a limit ended the forecast before they were looked at.
     pub unplaced: Option<Arc<Unplaced>>,
+    /// What each node would say to the first of them; of the first [`UnplaceableForecast::EXPLAINED`] groups.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl UnplaceableForecast {
+    /// So many groups are explained node by node.
+    pub const EXPLAINED: usize = 8;
 }
 
 /// What would become of a node.

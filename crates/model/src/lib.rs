@@ -25,6 +25,7 @@ mod task;
 mod units;
 mod update;
 mod validate;
+mod version;
 mod words;
 
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
@@ -46,7 +47,7 @@ pub use spec::{
 };
 pub use state::{Desired, Owner, ProgramState, TaskState};
 pub use steering::{Affinity, Preference, Steering, Strategy, Target};
-pub use task::{BoundPort, ProgramEvent, ProgramStatus, Slot, Task, TaskStatus};
+pub use task::{BoundPort, NamedResource, ProgramEvent, ProgramStatus, Slot, Task, TaskStatus};
 pub use units::{Index, Span, Time, UnitError, format_bytes, format_cpus, parse_bytes, parse_cpus};
 pub use update::{FailureAction, Ratio, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus};
-pub use validate::{Invalid, check_labels, check_name, check_service_spec};
+pub use validate::{Invalid, check_cluster, check_labels, check_name, check_service_spec};

@@ -23,6 +23,10 @@ pub const EXEC_BYTES: usize = 512 * 1024;
 pub const PROGRAMS: usize = 16;
 /// Most ports of one task.
 pub const PORTS: usize = 64;
+/// Most named resources that a task holds, and that a node has.
+pub const NAMED_RESOURCES: usize = 256;
+/// Longest name of a counted or named resource, and of one of its values, in bytes.
+pub const RESOURCE_NAME_LEN: usize = 128;
 /// Most constraints on one task.
 pub const CONSTRAINTS: usize = 64;
 /// Most placement preferences of one service, one inside the other.
@@ -53,6 +57,14 @@ pub const DECISIONS_KEPT: usize = 16;
 pub const ROUTINE_DECISIONS_KEPT: usize = 8;
 /// Ended tasks kept for each slot, as SwarmKit's task history retention limit.
 pub const HISTORY_KEPT: usize = 5;
+/// Most ended tasks that a cluster may be told to keep for each slot, by count or by outcome.
+pub const HISTORY: u32 = 10_000;
+/// Shortest heartbeat that agents may be asked for: three of them are waited for, and a busy machine must be able to answer.
+pub const HEARTBEAT_MIN: i64 = 500_000_000;
+/// Longest heartbeat: an hour. A node that has gone is noticed after three.
+pub const HEARTBEAT_MAX: i64 = 3_600_000_000_000;
+/// Shortest time after which the tasks of a node that is down are given up for good.
+pub const ORPHAN_AFTER_MIN: i64 = 1_000_000_000;
 /// Most attempts of a replace policy that has a limit: each slot keeps that many ended tasks, to count them by.
 pub const ATTEMPTS: u32 = 1000;
 /// First host port handed out when a spec leaves it open.

@@ -1,8 +1,9 @@
 //! Machines that have joined the cluster.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{Labels, Meta, NodeId, Resources, Time};
+use crate::{Labels, Meta, NamedResource, NodeId, Resources, Time};
 
 /// A machine that has joined: what an operator wants of it, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,12 +83,28 @@ pub struct Description {
     pub platform: Platform,
     /// What it can hold.
     pub resources: Resources,
+    /// The values of those counted resources that have names, by kind; their number is what `resources` counts.
+    pub named: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// What can run programs there.
     pub drivers: Vec<DriverInfo>,
     /// Labels set on the machine itself, matched by `engine.labels.*`.
     pub engine_labels: Labels,
     /// The version of the agent's program.
     pub version: Arc<str>,
+}
+
+impl Description {
+    /// Every named resource, by kind and value.
+    pub fn each_named(&self) -> impl Iterator<Item = NamedResource> + '_ {
+        self.named.iter().flat_map(|(kind, values)| {
+            values.iter().map(|value| NamedResource { kind: Arc::clone(kind), value: Arc::clone(value) })
+        })
+    }
+
+    /// True when this named resource is there.
+    pub fn offers(&self, one: &NamedResource) -> bool {
+        self.named.get(&one.kind).is_some_and(|values| values.contains(&one.value))
+    }
 }
 
 /// Operating system and architecture, in Go's words (`linux`, `amd64`), as docker uses them.

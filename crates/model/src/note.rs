@@ -64,6 +64,8 @@ words! {
         Update = "update",
         /// The revision before takes its place again.
         Rollback = "rollback",
+        /// Canaries were promoted.
+        Promoted = "promoted",
         /// More than one task filled a slot.
         Duplicate = "duplicate",
         /// A service was removed.
@@ -76,6 +78,8 @@ words! {
         Orphaned = "orphaned",
         /// A task gave way to one of far higher priority.
         Preempted = "preempted",
+        /// A node became too small for what it holds, and gave up as few tasks as it could.
+        Shrunk = "node-shrunk",
         /// A task was better off on another node.
         Rebalance = "rebalance",
         /// A task leaves a drained node within the budget of its service.

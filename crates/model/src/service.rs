@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ClusterId, Disruption, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, TaskSpec,
-    Time, UpdatePolicy, UpdateState, UpdateStatus,
+    ClusterId, Disruption, Index, JobId, Labels, NamespaceId, RevisionId, ServiceId, Steering, Strategy,
+    TaskSpec, Time, UpdatePolicy, UpdateStatus,
 };
 
 /// When an object was made and last changed. `modified` is its version: guards compare it.
@@ -107,15 +107,41 @@ impl Service {
         matches!(self.mode, Mode::Replicated { .. }) && !self.disruption.is_none()
     }
 
-    /// Takes another revision. The one that a rollback puts back is the last that all slots came to: while
-    /// an update is under way or stands still, that is not the current one but the one before.
+    /// Takes another revision. The one that a rollback puts back is the last that all slots came to: where the current
+    /// one never came through, that is the one before. A batch service has none: another revision is another
+    /// iteration.
     pub fn revise(&mut self, revision: RevisionId) {
-        let unproven = self.update_status.as_ref().map(|status| status.state);
-        let unproven = matches!(unproven, Some(UpdateState::Updating | UpdateState::Paused));
+        if self.mode.is_batch() {
+            (self.revision, self.previous) = (revision, None);
+            return;
+        }
+        let unproven = self.update_status.as_ref().and_then(|status| status.unproven);
+        let unproven = unproven == Some(self.revision);
         if !unproven || self.previous.is_none() || self.previous == Some(revision) {
             self.previous = Some(self.revision);
         }
         self.revision = revision;
+    }
+
+    /// True while the current revision is tried by canaries: they stand beside the tasks that their slots had, and every other
+    /// slot keeps to the revision before.
+    pub fn tries_canaries(&self) -> bool {
+        self.update_status.as_ref().is_some_and(UpdateStatus::tries_canaries)
+    }
+
+    /// In how many of the lowest slots a canary shall stand now.
+    pub fn canaries(&self) -> u32 {
+        match (&self.update_status, self.mode) {
+            (Some(status), Mode::Replicated { replicas }) if status.tries_canaries() => {
+                status.canary.min(replicas)
+            }
+            _ => 0,
+        }
+    }
+
+    /// True when canaries were aborted: what is put back still stands in their slots, and ended canaries have no say in them.
+    pub fn is_aborted(&self) -> bool {
+        self.update_status.as_ref().is_some_and(UpdateStatus::is_aborted)
     }
 }
 
@@ -133,7 +159,7 @@ pub enum Mode {
     Batch {
         /// How many runs in all.
         completions: u32,
-        /// How many at a time.
+        /// How many at a time; zero means all.
         concurrency: u32,
     },
     /// One run to completion on each node that complies.
@@ -148,6 +174,20 @@ impl Mode {
             Self::Global => "global",
             Self::Batch { .. } => "batch",
             Self::GlobalBatch => "global-batch",
+        }
+    }
+
+    /// True when tasks run to completion, once.
+    pub fn is_batch(self) -> bool {
+        matches!(self, Self::Batch { .. } | Self::GlobalBatch)
+    }
+
+    /// How many slots of a batch service are in progress at once, at most.
+    pub fn at_once(self) -> u32 {
+        match self {
+            Self::Batch { completions, concurrency: 0 } => completions,
+            Self::Batch { completions, concurrency } => concurrency.min(completions),
+            _ => u32::MAX,
         }
     }
 
@@ -188,14 +228,20 @@ pub struct Cluster {
     pub heartbeat: crate::Span,
     /// After how long away a node's tasks are given up as orphaned.
     pub orphan_after: crate::Span,
-    /// Ended tasks kept for each slot.
+    /// Ended tasks kept for each slot, the newest.
     pub history: u32,
     /// From how many tasks more on one node than on another the cluster evens itself out; `None`: never by itself.
     pub rebalance: Option<u32>,
+    /// Besides those: so many of the newest tasks of a slot that failed or were rejected.
+    pub history_failed: u32,
+    /// How long an ended task is kept at most, from its end on by the log's clock; zero means for any time.
+    pub history_age: crate::Span,
+    /// Which of equally good nodes a service's tasks get that says nothing about it itself.
+    pub strategy: Strategy,
 }
 
 impl Cluster {
-    /// A cluster with SwarmKit's constants: heartbeat 5 s, orphans after 24 h, history of 5.
+    /// A cluster with SwarmKit's constants: heartbeat 5 s, orphans after 24 h, history of 5, tasks are spread.
     pub fn new(id: ClusterId, name: &str) -> Self {
         Self {
             id,
@@ -205,6 +251,9 @@ impl Cluster {
             orphan_after: crate::Span::from_secs(24 * 3600),
             history: crate::limits::HISTORY_KEPT as u32,
             rebalance: None,
+            history_failed: 0,
+            history_age: crate::Span::ZERO,
+            strategy: Strategy::Spread,
         }
     }
 }

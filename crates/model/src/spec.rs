@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Constraint, Disruption, Mode, Platform, Resources, Span, Steering, UpdatePolicy};
+use crate::{Constraint, ConstraintKey, Disruption, Mode, Platform, Resources, Span, Steering, UpdatePolicy};
 
 /// Keys and values that people attach to things.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -252,6 +252,17 @@ pub struct Placement {
     /// The platforms that its programs are made for, one of which the node must be; any when empty. An empty word
     /// stands for any as well.
     pub platforms: Vec<Platform>,
+}
+
+impl Placement {
+    /// How many tasks of the service one node may have; `None` for any number.
+    pub fn per_node(&self) -> Option<u32> {
+        let distinct = |c: &Constraint| c.key == ConstraintKey::DistinctHosts && &*c.value == "true";
+        if self.constraints.iter().any(distinct) {
+            return Some(1);
+        }
+        (self.max_replicas > 0).then_some(self.max_replicas)
+    }
 }
 
 /// A port that a task serves.

@@ -15,8 +15,8 @@ pub struct Steering {
     pub preferences: Vec<Preference>,
     /// What makes a node better or worse.
     pub affinities: Vec<Affinity>,
-    /// Which of equally good nodes is taken.
-    pub strategy: Strategy,
+    /// Which of equally good nodes is taken; what the cluster says when nothing is said.
+    pub strategy: Option<Strategy>,
     /// True when tasks of far lower priority may be ended if nothing else makes room.
     pub preempt: bool,
 }
@@ -85,8 +85,8 @@ impl FromStr for Preference {
 }
 
 impl Steering {
-    /// True when every fit node is as good as any other, but for what it holds: the usual case, and the cheapest.
-    pub fn is_plain(&self) -> bool {
-        self.preferences.is_empty() && self.affinities.is_empty() && self.strategy == Strategy::Spread
+    /// True when nothing is wished that makes one fit node better than another, whatever they hold.
+    pub fn is_indifferent(&self) -> bool {
+        self.preferences.is_empty() && self.affinities.is_empty()
     }
 }

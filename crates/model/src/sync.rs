@@ -10,7 +10,9 @@
 
 use std::sync::Arc;
 
-use crate::{BoundPort, Description, Desired, ProgramStatus, SessionId, Span, TaskSpec, TaskState, Time};
+use crate::{
+    BoundPort, Description, Desired, NamedResource, ProgramStatus, SessionId, Span, TaskSpec, TaskState, Time,
+};
 
 /// A task's id as the agent knows it.
 pub type TaskRef = Arc<str>;
@@ -132,6 +134,8 @@ pub struct Assignment {
     pub spec: Arc<TaskSpec>,
     /// The host ports it was given.
     pub ports: Box<[BoundPort]>,
+    /// The named resources it was given, by kind and value.
+    pub named: Box<[NamedResource]>,
     /// The state that the manager knows; used only the first time the agent sees the task.
     pub state: TaskState,
 }

@@ -10,7 +10,7 @@ use crate::{
 
 /// One placement of a slot on a node. Never moved, never reset: replaced.
 ///
-/// Who writes what: `desired`, `start_after`, `node`, `ports` and `unplaced` are the control plane's; `status` and
+/// Who writes what: `desired`, `start_after`, `node`, `ports`, `named`, `dismissed` and `unplaced` are the control plane's; `status` and
 /// `programs` are the agent's once the task is assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
@@ -36,6 +36,11 @@ pub struct Task {
     pub programs: Box<[ProgramStatus]>,
     /// The host ports it was given at placement.
     pub ports: Box<[BoundPort]>,
+    /// The named resources it was given at placement: as many of each kind as it reserves of it.
+    pub named: Box<[NamedResource]>,
+    /// Why the control plane told it to end, where that is not what its service asked for: its node became too small, or
+    /// it had to make room.
+    pub dismissed: Option<Arc<str>>,
     /// While it waits: why no node takes it.
     pub unplaced: Option<Arc<Unplaced>>,
     /// The index that made it.
@@ -106,6 +111,15 @@ pub struct BoundPort {
     pub protocol: Protocol,
     /// The port on the host.
     pub port: u16,
+}
+
+/// One resource of a kind that has names, such as one of a machine's graphics cards.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedResource {
+    /// The kind: `gpu`.
+    pub kind: Arc<str>,
+    /// Which one of them.
+    pub value: Arc<str>,
 }
 
 /// The place that one running task fills.

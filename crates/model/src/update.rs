@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::words::words;
-use crate::{Index, Span, Time, UnitError};
+use crate::{Index, RevisionId, Span, Time, UnitError};
 
 /// How a new revision replaces the old one, or (as `rollback`) how the old one takes its place again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,21 @@ pub struct UpdatePolicy {
     pub order: UpdateOrder,
     /// What is done when too many have failed. A rollback knows no [`FailureAction::Rollback`].
     pub failure_action: FailureAction,
+    /// So many of the lowest slots are tried first: each gets a task of the new revision beside its own, which goes on
+    /// untouched until the canaries are promoted. Zero: none. Replicated services only; a rollback has none.
+    pub canary: u32,
+    /// Whether canaries are promoted as soon as all of them have run for `monitor`; else somebody has to.
+    pub auto_promote: bool,
+    /// How long they wait for that; then the update is paused. 24 hours when nothing is said.
+    pub promote_within: Span,
 }
 
 impl UpdatePolicy {
     /// How long a new task is watched when the spec says nothing: docker's default.
     pub const MONITOR: Span = Span::from_secs(5);
+
+    /// How long canaries wait to be promoted when the spec says nothing.
+    pub const PROMOTE_WITHIN: Span = Span::from_secs(24 * 3600);
 }
 
 impl Default for UpdatePolicy {
@@ -37,6 +47,9 @@ impl Default for UpdatePolicy {
             max_failure_ratio: Ratio::NONE,
             order: UpdateOrder::StopFirst,
             failure_action: FailureAction::Pause,
+            canary: 0,
+            auto_promote: false,
+            promote_within: Self::PROMOTE_WITHIN,
         }
     }
 }
@@ -123,10 +136,12 @@ words! {
 }
 
 words! {
-    /// How far an update or rollback has come. Docker's words.
+    /// How far an update or rollback has come. Docker's words, and `canary`.
     UpdateState {
         /// Slots are being changed.
         Updating = "updating",
+        /// The canaries have been watched, and wait to be promoted or aborted.
+        Canary = "canary",
         /// Too many slots failed; nothing more is changed.
         Paused = "paused",
         /// Every slot has been changed and watched.
@@ -141,9 +156,9 @@ words! {
 }
 
 impl UpdateState {
-    /// True while slots are being changed and watched: the state ends by itself.
+    /// True while slots are being changed and watched, or canaries wait: the state ends by itself.
     pub fn is_active(self) -> bool {
-        matches!(self, Self::Updating | Self::RollbackStarted)
+        matches!(self, Self::Updating | Self::Canary | Self::RollbackStarted)
     }
 
     /// True while somebody has to say how to go on.
@@ -157,11 +172,12 @@ impl UpdateState {
     }
 
     /// Whether `next` may follow without a change of revision. A new revision begins with `Updating` and a
-    /// rollback with `RollbackStarted`, whatever was before.
+    /// rollback with `RollbackStarted`, whatever was before; canaries that are promoted begin `Updating` as well.
     pub fn may_become(self, next: Self) -> bool {
         matches!(
             (self, next),
-            (Self::Updating, Self::Paused | Self::Completed)
+            (Self::Updating, Self::Canary | Self::Paused | Self::Completed)
+                | (Self::Canary, Self::Paused)
                 | (Self::RollbackStarted, Self::RollbackPaused | Self::RollbackCompleted)
         )
     }
@@ -172,8 +188,19 @@ impl UpdateState {
 pub struct UpdateStatus {
     /// How far it has come.
     pub state: UpdateState,
-    /// The index at which the revision became the current one: tasks made later were made by this update.
+    /// The index at which the revision became the current one, or its canaries were promoted: tasks made later were made by
+    /// this update.
     pub began: Index,
+    /// When it came to this state.
+    pub since: Time,
+    /// So many of the lowest slots try the revision first. Zero: it has no canaries, or they were promoted. In the states of
+    /// a rollback: what is put back is what the canaries stood beside (they were aborted).
+    pub canary: u32,
+    /// Of the current and the previous revision the one that never came to all slots; `None` when both did. It is never
+    /// what a later update takes for its previous one.
+    pub unproven: Option<RevisionId>,
+    /// The highest number that a revision of the service has had.
+    pub newest: u64,
     /// When the update began. A rollback that follows a failed update by itself keeps the time of the update.
     pub started_at: Time,
     /// When it was completed; zero until then.
@@ -182,6 +209,19 @@ pub struct UpdateStatus {
     pub automatic: bool,
     /// Where it stands or why it does not go on, in a sentence.
     pub message: Arc<str>,
+}
+
+impl UpdateStatus {
+    /// True while the revision is tried by canaries that were not promoted yet.
+    pub fn tries_canaries(&self) -> bool {
+        self.canary > 0
+            && matches!(self.state, UpdateState::Updating | UpdateState::Canary | UpdateState::Paused)
+    }
+
+    /// True when the revision that is put back is what canaries stood beside: each of their slots has its own task still.
+    pub fn is_aborted(&self) -> bool {
+        self.canary > 0 && self.state.is_rollback()
+    }
 }
 
 #[cfg(test)]
@@ -213,12 +253,15 @@ mod tests {
     /// Which state may follow which, the table of the design page.
     #[test]
     fn the_states_follow_each_other_one_way() {
-        use UpdateState::{Completed, Paused, RollbackCompleted, RollbackPaused, RollbackStarted, Updating};
+        use UpdateState::{
+            Canary, Completed, Paused, RollbackCompleted, RollbackPaused, RollbackStarted, Updating,
+        };
         for state in UpdateState::ALL.iter().copied() {
             let next: Vec<UpdateState> =
                 UpdateState::ALL.iter().copied().filter(|next| state.may_become(*next)).collect();
             let expected: &[UpdateState] = match state {
-                Updating => &[Paused, Completed],
+                Updating => &[Canary, Paused, Completed],
+                Canary => &[Paused],
                 RollbackStarted => &[RollbackPaused, RollbackCompleted],
                 Paused | Completed | RollbackPaused | RollbackCompleted => &[],
             };

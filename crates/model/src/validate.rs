@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::limits;
 use crate::{
-    Amount, Disruption, DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode, PortSpec, ProgramSpec,
-    Resources, ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
+    Amount, Cluster, ConstraintKey, Disruption, DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode,
+    PortSpec, ProgramSpec, Resources, ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
 };
 
 /// A field that cannot be accepted.
@@ -44,16 +44,26 @@ pub fn check_service_spec(spec: &ServiceSpec) -> Check {
                 format!("{replicas} is more than the {} that one service may have", limits::REPLICAS)
             })?;
         }
-        Mode::Global => {}
-        Mode::Batch { .. } | Mode::GlobalBatch => {
-            return Err(Invalid::new(
-                "mode",
-                format!("{} services are not supported yet; use replicated or global", spec.mode.as_str()),
-            ));
+        Mode::Batch { completions, concurrency } => {
+            for (field, n) in [("completions", completions), ("concurrency", concurrency)] {
+                ensure(u64::from(n) <= limits::REPLICAS, field, || {
+                    format!("{n} is more than the {} that one service may have", limits::REPLICAS)
+                })?;
+            }
         }
+        Mode::Global | Mode::GlobalBatch => {}
+    }
+    for (field, policy) in [("update", spec.update), ("rollback", spec.rollback)] {
+        ensure(!spec.mode.is_batch() || policy == UpdatePolicy::default(), field, || {
+            format!(
+                "a {} service has no {field} policy: another spec is another iteration, which runs from the beginning",
+                spec.mode.as_str()
+            )
+        })?;
     }
     check_policy("update", &spec.update)?;
     check_policy("rollback", &spec.rollback)?;
+    check_canaries(spec)?;
     ensure(spec.rollback.failure_action != FailureAction::Rollback, "rollback.failure_action", || {
         "a rollback is not rolled back; use pause or continue".into()
     })?;
@@ -115,6 +125,10 @@ fn check_steering(steering: &Steering) -> Check {
         format!("{} affinities are more than {}", affinities.len(), limits::AFFINITIES)
     })?;
     for (n, affinity) in affinities.iter().enumerate() {
+        let about_nodes = affinity.to.key != ConstraintKey::DistinctHosts;
+        ensure(about_nodes, format!("placement.affinities[{n}].constraint"), || {
+            "distinct_hosts says nothing about a node by itself; write it as a constraint".into()
+        })?;
         let fine = affinity.weight != 0 && (-100..=100).contains(&affinity.weight);
         ensure(fine, format!("placement.affinities[{n}].weight"), || {
             format!("{} is not between -100 and 100 without 0", affinity.weight)
@@ -321,9 +335,76 @@ fn check_ports(ports: &[PortSpec]) -> Check {
     Ok(())
 }
 
+/// Checks the settings of the cluster.
+///
+/// # Errors
+/// The first setting that cannot be accepted, by the name that people write.
+pub fn check_cluster(cluster: &Cluster) -> Check {
+    for (field, count) in
+        [("task_history_limit", cluster.history), ("task_history_failed", cluster.history_failed)]
+    {
+        ensure(count <= limits::HISTORY, field, || format!("{count} is more than {}", limits::HISTORY))?;
+    }
+    check_span("task_history_age", cluster.history_age)?;
+    let heartbeat = cluster.heartbeat;
+    ensure(
+        (limits::HEARTBEAT_MIN..=limits::HEARTBEAT_MAX).contains(&heartbeat.0),
+        "dispatcher_heartbeat",
+        || {
+            format!(
+                "{heartbeat} is not between {} and {}",
+                Span(limits::HEARTBEAT_MIN),
+                Span(limits::HEARTBEAT_MAX)
+            )
+        },
+    )?;
+    let threshold = cluster.rebalance.unwrap_or(2);
+    ensure((2..=limits::REBALANCE_THRESHOLD).contains(&threshold), "rebalance", || {
+        format!(
+            "{threshold} is neither 0 (never by itself) nor between 2 and {}",
+            limits::REBALANCE_THRESHOLD
+        )
+    })?;
+    let patience = cluster.orphan_after;
+    ensure(patience.0 >= limits::ORPHAN_AFTER_MIN, "orphan_after", || {
+        format!("{patience} is below {}", Span(limits::ORPHAN_AFTER_MIN))
+    })?;
+    check_span("orphan_after", patience)
+}
+
 fn check_policy(name: &str, policy: &UpdatePolicy) -> Check {
     check_span(&format!("{name}.delay"), policy.delay)?;
     check_span(&format!("{name}.monitor"), policy.monitor)
+}
+
+/// Canaries stand beside tasks of numbered slots. A service scaled to nothing may have them: it has none then.
+fn check_canaries(spec: &ServiceSpec) -> Check {
+    let UpdatePolicy { canary, auto_promote, promote_within, .. } = spec.update;
+    match spec.mode {
+        Mode::Replicated { replicas } => {
+            ensure(canary <= replicas || replicas == 0, "update.canary", || {
+                format!("{canary} canaries are more than the {replicas} replicas of the service")
+            })?
+        }
+        mode => ensure(canary == 0, "update.canary", || {
+            format!("a {} service has no canaries; only a replicated one can", mode.as_str())
+        })?,
+    }
+    ensure(canary > 0 || !auto_promote, "update.auto_promote", || {
+        "there are no canaries to promote; say how many with update.canary".into()
+    })?;
+    check_span("update.promote_within", promote_within)?;
+    ensure(promote_within > Span::ZERO, "update.promote_within", || "must be longer than nothing".into())?;
+    let default = UpdatePolicy::default();
+    let of_rollback = [
+        ("rollback.canary", spec.rollback.canary == 0),
+        ("rollback.auto_promote", !spec.rollback.auto_promote),
+        ("rollback.promote_within", spec.rollback.promote_within == default.promote_within),
+    ];
+    for (field, fine) in of_rollback {
+        ensure(fine, field, || "a rollback has no canaries: what it puts back has run before".into())?;
+    }
+    Ok(())
 }
 
 fn check_span(field: &str, span: Span) -> Check {
@@ -353,6 +434,15 @@ mod tests {
         }
     }
 
+    const BATCH: Mode = Mode::Batch { completions: 3, concurrency: 0 };
+
+    #[test]
+    fn batch_services_are_accepted() {
+        for mode in [BATCH, Mode::Batch { completions: 0, concurrency: 5 }, Mode::GlobalBatch] {
+            assert_eq!(check_service_spec(&ServiceSpec { mode, ..spec() }), Ok(()), "{mode:?}");
+        }
+    }
+
     fn zone(targets: &[(&str, u8)]) -> Preference {
         let target = |(value, percent): &(&str, u8)| Target { value: (*value).into(), percent: *percent };
         Preference { targets: targets.iter().map(target).collect(), ..zone_key() }
@@ -372,13 +462,45 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_the_cluster_have_limits() {
+        type Change = fn(&mut Cluster);
+        let fresh = || Cluster::new(crate::ClusterId::from_u128(1), "default");
+        assert_eq!(check_cluster(&fresh()), Ok(()));
+        let cases: [(Change, &str); 7] = [
+            (|c| c.history = limits::HISTORY + 1, "task_history_limit"),
+            (|c| c.history_failed = u32::MAX, "task_history_failed"),
+            (|c| c.history_age = Span(-1), "task_history_age"),
+            (|c| c.heartbeat = Span(limits::HEARTBEAT_MIN - 1), "dispatcher_heartbeat"),
+            (|c| c.heartbeat = Span(limits::HEARTBEAT_MAX + 1), "dispatcher_heartbeat"),
+            (|c| c.orphan_after = Span::ZERO, "orphan_after"),
+            (|c| c.orphan_after = Span(limits::SPAN + 1), "orphan_after"),
+        ];
+        for (change, field) in cases {
+            let mut changed = fresh();
+            change(&mut changed);
+            assert_eq!(check_cluster(&changed).map_err(|e| e.field), Err(field.to_owned()));
+        }
+    }
+
+    #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 25] = [
+        let cases: [(Change, &str); 36] = [
+            (|s| s.update.canary = 2, "update.canary"),
+            (|s| (s.mode, s.update.canary) = (Mode::Global, 1), "update.canary"),
+            (|s| s.update.auto_promote = true, "update.auto_promote"),
+            (|s| s.update.promote_within = Span::ZERO, "update.promote_within"),
+            (|s| s.update.promote_within = Span(i64::MAX), "update.promote_within"),
+            (|s| s.rollback.canary = 1, "rollback.canary"),
+            (|s| s.rollback.auto_promote = true, "rollback.auto_promote"),
+            (|s| s.rollback.promote_within = Span(1), "rollback.promote_within"),
             (|s| s.name = "".into(), "name"),
             (|s| s.name = "-web".into(), "name"),
             (|s| s.name = "a".repeat(64).into(), "name"),
-            (|s| s.mode = Mode::GlobalBatch, "mode"),
+            (|s| s.mode = Mode::Batch { completions: 10_000_001, concurrency: 1 }, "completions"),
+            (|s| s.mode = Mode::Batch { completions: 1, concurrency: 10_000_001 }, "concurrency"),
+            (|s| (s.mode, s.update.parallelism) = (Mode::GlobalBatch, 2), "update"),
+            (|s| (s.mode, s.rollback.delay) = (BATCH, Span::from_secs(1)), "rollback"),
             (|s| s.priority = 0, "priority"),
             (|s| s.steering.preferences = vec![zone(&[]); 9], "placement.preferences"),
             (

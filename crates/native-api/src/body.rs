@@ -228,9 +228,9 @@ mod tests {
                 "ports[0].published: 70000 is too large",
             ),
             (
-                r#"{"mode": "batch"}"#,
+                r#"{"mode": "job"}"#,
                 "mode",
-                "mode: unknown variant `batch`, expected `replicated` or `global`",
+                "mode: unknown variant `job`, expected one of `replicated`, `global`, `batch`, `global-batch`",
             ),
             (r#"{"name": "a", "name": "b"}"#, "name", "name: is given twice"),
             (r#"{"env": {"A": "1", "B": "2", "A": "3"}}"#, "env.A", "env.A: is given twice"),

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control::nodes::NodeChange;
+use control::settings::SettingsChange;
 use model::{self, Constraint, DriverKind, Invalid, Labels, Lifecycle, ProgramSpec, Span, TaskSpec};
 
 use crate::types::{
-    Affinity, Availability, Condition, Cpus, Driver, Duration, FailureAction, Mode, NodeUpdate, Placement,
-    Platform, Port, PortMode, Preference, Program, Protocol, Resources, ServiceSpec, Size, Strategy, Target,
-    UpdateOrder, UpdatePolicy,
+    Affinity, Availability, ClusterUpdate, Condition, Cpus, Driver, Duration, FailureAction, Mode,
+    NodeUpdate, Placement, Platform, Port, PortMode, Preference, Program, Protocol, Resources, ServiceSpec,
+    Size, Strategy, Target, UpdateOrder, UpdatePolicy,
 };
 
 /// A whole service.
@@ -32,7 +33,7 @@ pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, 
         force: spec.force,
     };
     Ok(model::ServiceSpec {
-        mode: mode(spec.mode, spec.replicas)?,
+        mode: mode(spec.mode, spec.replicas, spec.completions, spec.concurrency)?,
         name: spec.name.into(),
         labels: labels(spec.labels),
         update: policy("update", &spec.update)?,
@@ -68,18 +69,47 @@ fn policy(name: &str, policy: &UpdatePolicy) -> Result<model::UpdatePolicy, Inva
             FailureAction::Continue => model::FailureAction::Continue,
             FailureAction::Rollback => model::FailureAction::Rollback,
         },
+        canary: policy.canary,
+        auto_promote: policy.auto_promote,
+        promote_within: match &policy.promote_within {
+            Some(within) => span(&field("promote_within"), within)?,
+            None => model::UpdatePolicy::PROMOTE_WITHIN,
+        },
     })
 }
 
-fn mode(mode: Mode, replicas: Option<u32>) -> Result<model::Mode, Invalid> {
-    match (mode, replicas) {
-        (Mode::Replicated, replicas) => Ok(model::Mode::Replicated { replicas: replicas.unwrap_or(1) }),
-        (Mode::Global, None) => Ok(model::Mode::Global),
-        (Mode::Global, Some(_)) => Err(Invalid::new(
-            "replicas",
-            "a global service has one task on each node that complies; leave replicas out",
-        )),
+fn mode(
+    mode: Mode,
+    replicas: Option<u32>,
+    completions: Option<u32>,
+    concurrency: Option<u32>,
+) -> Result<model::Mode, Invalid> {
+    let why_no_replicas = match mode {
+        Mode::Replicated => None,
+        Mode::Global => Some("a global service has one task on each node that complies; leave replicas out"),
+        Mode::Batch => Some("a batch service has completions instead; leave replicas out"),
+        Mode::GlobalBatch => {
+            Some("a global-batch service runs once on each node that complies; leave replicas out")
+        }
+    };
+    if let (Some(_), Some(why)) = (replicas, why_no_replicas) {
+        return Err(Invalid::new("replicas", why));
     }
+    for (field, given) in [("completions", completions), ("concurrency", concurrency)] {
+        if given.is_some() && mode != Mode::Batch {
+            let why = format!("only a batch service has {field}, and this one is {}", mode.as_str());
+            return Err(Invalid::new(field, why));
+        }
+    }
+    Ok(match mode {
+        Mode::Replicated => model::Mode::Replicated { replicas: replicas.unwrap_or(1) },
+        Mode::Global => model::Mode::Global,
+        Mode::Batch => model::Mode::Batch {
+            completions: completions.unwrap_or(1),
+            concurrency: concurrency.unwrap_or(0),
+        },
+        Mode::GlobalBatch => model::Mode::GlobalBatch,
+    })
 }
 
 /// The programs of a task: those in the list, or else the one that the flat fields describe.
@@ -196,12 +226,16 @@ fn steering(placement: Placement, preempt: bool) -> Result<model::Steering, Inva
             .map(preference)
             .collect::<Result<_, _>>()?,
         affinities: placement.affinities.into_iter().enumerate().map(affinity).collect::<Result<_, _>>()?,
-        strategy: match placement.strategy {
-            Strategy::Spread => model::Strategy::Spread,
-            Strategy::Binpack => model::Strategy::Binpack,
-        },
+        strategy: placement.strategy.map(strategy),
         preempt,
     })
+}
+
+fn strategy(strategy: Strategy) -> model::Strategy {
+    match strategy {
+        Strategy::Spread => model::Strategy::Spread,
+        Strategy::Binpack => model::Strategy::Binpack,
+    }
 }
 
 fn port(port: Port) -> model::PortSpec {
@@ -241,6 +275,22 @@ fn span(field: &str, duration: &Duration) -> Result<Span, Invalid> {
 
 fn cpus(field: &str, cpus: &Cpus) -> Result<i64, Invalid> {
     cpus.nano_cpus().map_err(|e| Invalid::new(field, e.to_string()))
+}
+
+/// Which settings of the cluster shall change.
+pub(crate) fn settings_change(update: &ClusterUpdate) -> Result<SettingsChange, Invalid> {
+    let given = |field: &str, duration: &Option<Duration>| {
+        duration.as_ref().map(|duration| span(field, duration)).transpose()
+    };
+    Ok(SettingsChange {
+        history: update.task_history_limit,
+        history_failed: update.task_history_failed,
+        history_age: given("task_history_age", &update.task_history_age)?,
+        heartbeat: given("dispatcher_heartbeat", &update.dispatcher_heartbeat)?,
+        orphan_after: given("orphan_after", &update.orphan_after)?,
+        strategy: update.strategy.map(strategy),
+        rebalance: update.rebalance,
+    })
 }
 
 /// What shall change on a node.

@@ -1,5 +1,6 @@
 //! What each route does: one file a resource.
 
+pub(crate) mod cluster;
 pub(crate) mod events;
 pub(crate) mod info;
 pub(crate) mod logs;

@@ -4,7 +4,7 @@ use control::BoxFuture;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::api::{Answer, Call};
-use crate::handlers::{events, info, logs, nodes, plan, rebalance, services, stacks, tasks, why};
+use crate::handlers::{cluster, events, info, logs, nodes, plan, rebalance, services, stacks, tasks, why};
 use crate::types;
 
 /// One operation.
@@ -203,6 +203,8 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Get "/metrics", "metrics", "Counts, in the text format of Prometheus.", info::metrics, Content::Text(info::METRICS_TYPE)),
     route!(Get "/v1/info", "info", "Says what this daemon is.", info::info, json::<types::Info>()),
     route!(Get "/v1/openapi.json", "document", "This document.", info::document, json::<serde_json::Map<String, serde_json::Value>>()),
+    route!(Get "/v1/cluster", "getCluster", "The cluster and its settings.", cluster::get, json::<types::Cluster>(), query: BLOCKING),
+    route!(Patch "/v1/cluster", "updateCluster", "Changes settings of the cluster; a request that changes nothing writes nothing.", cluster::update, json::<types::Written>(), body: types::ClusterUpdate),
     route!(Get "/v1/services", "listServices", "Every service, by name.", services::list, json::<types::List<types::Service>>(), query: BLOCKING),
     route!(Post "/v1/services", "createService", "Makes a service.", services::create, Content::Json(201, schema::<types::Written>), body: types::ServiceSpec),
     route!(Get "/v1/services/{service}", "getService", "One service.", services::get, json::<types::Service>(), query: BLOCKING),
@@ -210,6 +212,8 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Delete "/v1/services/{service}", "removeService", "Removes a service; its tasks end. The last service of a stack takes the stack with it.", services::remove, json::<types::Written>(), query: &[VERSION]),
     route!(Post "/v1/services/{service}/scale", "scaleService", "Makes a replicated service have so many tasks.", services::scale, json::<types::Written>(), body: types::Scale),
     route!(Post "/v1/services/{service}/rollback", "rollbackService", "Puts the revision before in the place of the current one; the number of tasks, labels and policies stay. Answers 409 when there is none.", services::rollback, json::<types::Written>(), query: &[VERSION]),
+    route!(Post "/v1/services/{service}/promote", "promoteService", "Promotes the canaries of a service's update: they have their slots, and the others are changed as the policy says. Answers 409 when there are none, or one does not run.", services::promote, json::<types::Written>(), query: &[VERSION]),
+    route!(Post "/v1/services/{service}/abort", "abortService", "Ends the canaries of a service's update; the tasks that they stand beside are not touched. Answers 409 when there are none.", services::abort, json::<types::Written>(), query: &[VERSION]),
     route!(Get "/v1/services/{service}/tasks", "listServiceTasks", "The tasks of a service, ended ones included, by slot, the oldest first.", services::tasks, json::<types::List<types::Task>>(), query: BLOCKING_TASKS),
     route!(Get "/v1/services/{service}/logs", "serviceLogs", "What the tasks of a service wrote.", logs::of_service, Content::Lines(schema::<types::LogItem>), query: LOG_PARAMS),
     route!(Get "/v1/tasks", "listTasks", "Tasks, ended ones included: those of a service by slot, others by id.", tasks::list, json::<types::List<types::Task>>(), query: TASK_FILTERS),
@@ -229,6 +233,9 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(Put "/v1/plan/services/{service}", "planUpdateService", "What an update of a service would do; nothing is changed.", plan::update, json::<types::Plan>(), body: types::ServiceUpdate),
     route!(Delete "/v1/plan/services/{service}", "planRemoveService", "What removing a service would do; nothing is changed.", plan::remove, json::<types::Plan>(), query: &[VERSION]),
     route!(Post "/v1/plan/services/{service}/scale", "planScaleService", "What another number of tasks would do; nothing is changed.", plan::scale, json::<types::Plan>(), body: types::Scale),
+    route!(Post "/v1/plan/services/{service}/rollback", "planRollbackService", "What a rollback would do; nothing is changed.", plan::rollback, json::<types::Plan>(), query: &[VERSION]),
+    route!(Post "/v1/plan/services/{service}/promote", "planPromoteService", "What promoting the canaries of a service would do; nothing is changed.", plan::promote, json::<types::Plan>(), query: &[VERSION]),
+    route!(Post "/v1/plan/services/{service}/abort", "planAbortService", "What aborting the canaries of a service would do; nothing is changed.", plan::abort, json::<types::Plan>(), query: &[VERSION]),
     route!(Put "/v1/plan/stacks/{stack}", "planDeployStack", "What a deployment of a stack file would do; nothing is changed.", plan::deploy, json::<types::Plan>(), body: types::StackDeploy),
     route!(Delete "/v1/plan/stacks/{stack}", "planRemoveStack", "What removing a stack would do; nothing is changed.", plan::remove_stack, json::<types::Plan>()),
     route!(Post "/v1/simulate", "simulate", "What would happen if nodes failed, were drained, left or were added; nothing is changed.", plan::simulate, json::<types::Plan>(), body: types::Simulation),

@@ -1,5 +1,6 @@
 //! From the model to JSON: the only door out.
 
+mod cluster;
 pub(crate) mod event;
 mod node;
 mod notes;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{Labels, Time};
 
+pub(crate) use cluster::cluster;
 pub(crate) use event::{Names, event, log_item};
 pub(crate) use node::node;
 pub(crate) use notes::unenforced;

@@ -5,6 +5,7 @@
 //! whole bytes, ids have 25 characters.
 
 mod answer;
+mod cluster;
 mod event;
 mod node;
 mod plan;
@@ -16,6 +17,7 @@ mod task;
 mod why;
 
 pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
+pub use cluster::{Cluster, ClusterUpdate};
 pub use event::{Event, LogItem};
 pub use node::{Draining, DriverInfo, LeavingService, Node, NodeUpdate, Platform, ResourceAmounts};
 pub use plan::{
@@ -23,7 +25,10 @@ pub use plan::{
     Rebalanced, ServicePlan, Simulation, StackPlan, TaskCounts, TaskPlan, UnplaceablePlan,
 };
 pub use quantity::{Amount, Cpus, Duration, Quantity, Size};
-pub use service::{RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState, UpdateStatus};
+pub use service::{
+    JobState, JobStatus, RevisionInfo, Scale, Service, ServiceStatus, ServiceUpdate, UpdateState,
+    UpdateStatus,
+};
 pub use spec::{
     Affinity, Availability, Condition, Disruption, Driver, FailureAction, Limits, LogPolicy, Mode, Placement,
     Port, PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,

@@ -132,6 +132,7 @@ async fn what_is_removed_wakes_at_once() {
 async fn every_blocking_route_wakes_for_its_change() {
     let world = World::new();
     let here = world.cluster.add_node("here");
+    world.set_up();
     let web = world.create("web", 1).await;
     let task = world.cluster.add_task(web, Slot::Number(0));
     let deploy = |n: u32| json!({ "source": format!("services:\n  db:\n    command: sleep {n}\n") });
@@ -157,6 +158,8 @@ async fn every_blocking_route_wakes_for_its_change() {
         let n = world.cluster.snapshot().index() as u32 + 2;
         if path.contains("stack") {
             world.ask("PUT", "/v1/stacks/shop", deploy(n)).await;
+        } else if path.contains("cluster") {
+            world.ask("PATCH", "/v1/cluster", json!({ "task_history_limit": n })).await;
         } else if path.contains("node") {
             let labels = json!({ "labels": { "n": n.to_string() } });
             world.ask("PATCH", "/v1/nodes/here", labels).await;

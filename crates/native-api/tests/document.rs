@@ -223,6 +223,27 @@ async fn every_answer_is_what_the_document_says() {
     assert_eq!(api.send("POST", rollback, "/v1/services/other/rollback", None).await.status, 200);
     let shown = api.get(one, "/v1/services/other").await;
     assert_eq!(shown.json()["update_status"]["state"], "rollback_started");
+    for how in ["promote", "abort"] {
+        let (path, plan) = (format!("{one}/{how}"), format!("/v1/plan/services/{{service}}/{how}"));
+        let refused = api.send("POST", &path, &format!("/v1/services/other/{how}"), None).await;
+        assert_eq!(refused.status, 409);
+        assert_eq!(
+            api.send("POST", &plan, &format!("/v1/plan/services/other/{how}"), None).await.status,
+            409
+        );
+    }
+    for (how, command) in [("abort", "third"), ("promote", "fourth")] {
+        let tried = json!({ "name": "other", "command": [command], "update": { "canary": 1 } });
+        api.send("PUT", one, "/v1/services/other", Some(json!({ "spec": tried }))).await;
+        canaries_are_ready(&world, "other");
+        let (path, plan) = (format!("{one}/{how}"), format!("/v1/plan/services/{{service}}/{how}"));
+        let planned = api.send("POST", &plan, &format!("/v1/plan/services/other/{how}"), None).await;
+        assert_eq!(planned.status, 200, "{}", planned.text);
+        let done = api.send("POST", &path, &format!("/v1/services/other/{how}"), None).await;
+        assert_eq!(done.status, 200, "{}", done.text);
+    }
+    let plan = "/v1/plan/services/{service}/rollback";
+    assert_eq!(api.send("POST", plan, "/v1/plan/services/other/rollback", None).await.status, 200);
     let scale = "/v1/services/{service}/scale";
     assert_eq!(
         api.send("POST", scale, "/v1/services/other/scale", Some(json!({ "replicas": 2 }))).await.status,
@@ -241,6 +262,13 @@ async fn every_answer_is_what_the_document_says() {
     assert_eq!(api.get("/v1/nodes/{node}", "/v1/nodes/self").await.status, 200);
     let labels = json!({ "add_labels": { "zone": "east" }, "availability": "pause" });
     assert_eq!(api.send("PATCH", "/v1/nodes/{node}", "/v1/nodes/here", Some(labels)).await.status, 200);
+    let cluster = "/v1/cluster";
+    world.set_up();
+    assert_eq!(api.get(cluster, cluster).await.status, 200);
+    for (limit, status) in [(3, 200), (30_000, 400)] {
+        let body = json!({ "task_history_limit": limit });
+        assert_eq!(api.send("PATCH", cluster, cluster, Some(body)).await.status, status);
+    }
     let stack = "/v1/stacks/{stack}";
     assert_eq!(api.send("PUT", stack, "/v1/stacks/shop", Some(json!({ "source": STACK }))).await.status, 200);
     assert_eq!(
@@ -281,6 +309,22 @@ async fn every_answer_is_what_the_document_says() {
     let exercised: BTreeSet<String> =
         api.seen.iter().filter(|(_, s)| done(s)).map(|(id, _)| id.clone()).collect();
     assert_eq!(exercised, documented, "every operation is exercised here");
+}
+
+/// The canary of a service runs, and its update waits for somebody who promotes or aborts it.
+fn canaries_are_ready(world: &World, name: &str) {
+    let tables = world.cluster.snapshot();
+    let service = tables.service_by_name(model::NamespaceId::DEFAULT, name).expect("the service").id;
+    let node = tables.nodes().next().expect("a node").id;
+    let task = world.cluster.add_task(service, Slot::Number(0));
+    world.cluster.assign(task, node);
+    world.cluster.report(task, TaskState::Running, None);
+    let state = model::UpdateState::Canary;
+    world.cluster.apply(ChangeSet::of(vec![Change::MoveUpdate {
+        service,
+        state,
+        message: "it runs".into(),
+    }]));
 }
 
 /// A forecast in which every field has something.
@@ -328,6 +372,7 @@ fn full_forecast(tables: &store::Tables) -> model::Forecast {
             first: "web.2".into(),
             count: 2,
             unplaced: Some(Arc::new(Unplaced { refusals })),
+            verdicts: Vec::new(),
         }],
         waiting: 3,
         nodes: vec![model::NodeForecast {

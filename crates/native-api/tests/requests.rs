@@ -75,7 +75,12 @@ async fn bad_specs_are_refused_by_field_and_store_nothing() {
         (json!({ "command": ["x"] }), 400, "name"),
         (json!({ "name": "a b", "command": ["x"] }), 400, "name"),
         (json!({ "name": "Taken", "command": ["x"] }), 409, "name"),
-        (json!({ "name": "a", "command": ["x"], "mode": "batch" }), 400, "mode"),
+        (json!({ "name": "a", "command": ["x"], "mode": "batch", "replicas": 2 }), 400, "replicas"),
+        (
+            json!({ "name": "a", "command": ["x"], "mode": "batch", "update": { "parallelism": 2 } }),
+            400,
+            "update",
+        ),
         (json!({ "name": "a", "command": ["x"], "update": { "delay": "-1s" } }), 400, "update.delay"),
     ] {
         let reply = world.ask("POST", "/v1/services", body.clone()).await;
@@ -256,6 +261,53 @@ async fn long_lists_of_tasks_come_in_pages() {
         let reply = world.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!((reply.status, reply.refusal().1.as_deref()), (400, Some(field)), "{query}");
     }
+}
+
+#[tokio::test]
+async fn settings_of_the_cluster_are_changed_in_part() {
+    let world = World::new();
+    assert_eq!(world.get("/v1/cluster").await.status, 503);
+    world.set_up();
+    let cluster = world.get("/v1/cluster").await.json();
+    let defaults = [
+        ("task_history_limit", json!(5)),
+        ("task_history_failed", json!(0)),
+        ("task_history_age", json!("0s")),
+        ("dispatcher_heartbeat", json!("5s")),
+        ("orphan_after", json!("24h0m0s")),
+        ("strategy", json!("spread")),
+    ];
+    for (field, value) in defaults {
+        assert_eq!(cluster[field], value, "{field}");
+    }
+    let patch = async |body: Value| world.ask("PATCH", "/v1/cluster", body).await;
+    let body = json!({ "dispatcher_heartbeat": "30s", "strategy": "binpack", "version": cluster["version"] });
+    let reply = patch(body.clone()).await;
+    assert_eq!((reply.status, &reply.json()["changed"]), (200, &json!(true)));
+    let changed = world.get("/v1/cluster").await.json();
+    assert_eq!(
+        (&changed["dispatcher_heartbeat"], &changed["orphan_after"]),
+        (&json!("30s"), &json!("24h0m0s"))
+    );
+    let stale = patch(body).await;
+    assert_eq!((stale.status, stale.refusal().1.as_deref()), (409, Some("version")));
+    assert_eq!(patch(json!({ "strategy": "binpack" })).await.json()["changed"], json!(false));
+    for (body, field) in [
+        (json!({ "task_history_limit": 10_001 }), "task_history_limit"),
+        (json!({ "task_history_limit": -1 }), "task_history_limit"),
+        (json!({ "task_history_age": "-1s" }), "task_history_age"),
+        (json!({ "dispatcher_heartbeat": "5" }), "dispatcher_heartbeat"),
+        (json!({ "orphan_after": "0s" }), "orphan_after"),
+        (json!({ "strategy": "pack" }), "strategy"),
+        (json!({ "colour": "red" }), "colour"),
+    ] {
+        let refused = patch(body.clone()).await;
+        assert_eq!((refused.status, refused.refusal().1.as_deref()), (400, Some(field)), "{body}");
+    }
+    // Which strategy holds for a service is said where the service is shown.
+    world.create("web", 1).await;
+    let shown: Service = serde_json::from_str(&world.get("/v1/services/web").await.text).unwrap();
+    assert_eq!((shown.spec.placement.strategy, shown.strategy.as_str()), (None, "binpack"));
 }
 
 #[tokio::test]

@@ -1,17 +1,25 @@
 //! What this machine is: for the description that its agent registers with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drivers::Driver;
 use model::{Description, DriverInfo, Labels, Platform, Resources};
 
-/// Describes this machine, which offers these counted resources.
-pub fn describe(drivers: &[Arc<dyn Driver>], generic: &BTreeMap<Arc<str>, i64>) -> Description {
+/// Describes this machine, which offers these counted and these named resources.
+pub fn describe(
+    drivers: &[Arc<dyn Driver>],
+    generic: &BTreeMap<Arc<str>, i64>,
+    named: &BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+) -> Description {
+    let mut generic = generic.clone();
+    // Named ones are reserved by their number, like all others.
+    generic.extend(named.iter().map(|(kind, values)| (Arc::clone(kind), values.len() as i64)));
     Description {
         hostname: hostname().into(),
         platform: Platform { os: std::env::consts::OS.into(), arch: architecture().into() },
-        resources: Resources { nano_cpus: nano_cpus(), memory: memory(), generic: generic.clone() },
+        resources: Resources { nano_cpus: nano_cpus(), memory: memory(), generic },
+        named: named.clone(),
         drivers: drivers.iter().map(|d| driver_info(&**d)).collect(),
         engine_labels: Labels::new(),
         version: env!("CARGO_PKG_VERSION").into(),

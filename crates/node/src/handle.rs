@@ -45,13 +45,18 @@ impl Handle {
         let failed = || RequestError::Unavailable("this daemon is stopping".into());
         let turn = Arc::clone(&self.whatifs).acquire_owned().await.map_err(|_| failed())?;
         let tables = self.published.tables();
+        // Gone together with this future: when its client is gone, nobody waits for the answer.
+        let awaited = Arc::new(());
+        let waiting = Arc::downgrade(&awaited);
         let done = tokio::task::spawn_blocking(move || {
-            // Held to the end of the work, also when nobody waits for it any more.
+            // Held to the end of the work, which ends soon when nobody waits for it any more.
             let _turn = turn;
             let start = Instant::now();
-            work(&tables, &mut || start.elapsed() < WHATIF)
+            work(&tables, &mut || waiting.strong_count() > 0 && start.elapsed() < WHATIF)
         });
-        done.await.map_err(|_| RequestError::Unavailable("the copy of the cluster failed".into()))
+        let done = done.await;
+        drop(awaited);
+        done.map_err(|_| RequestError::Unavailable("the copy of the cluster failed".into()))
     }
 }
 

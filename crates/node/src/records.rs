@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use agent::{Ending, Input, Outcome, ProgramRecord, Record, RestartCount};
 use model::sync::{Assignment, TaskRef};
-use model::{BoundPort, Desired, ProgramStatus, Protocol, TaskState, Time, limits};
+use model::{BoundPort, Desired, NamedResource, ProgramStatus, Protocol, TaskState, Time, limits};
 use prost::Message;
 use store::codec;
 use tokio::sync::mpsc::UnboundedSender;
@@ -220,6 +220,16 @@ struct StoredRecord {
     programs: Vec<StoredProgram>,
     #[prost(string, tag = "14")]
     node: String,
+    #[prost(message, repeated, tag = "29")]
+    named: Vec<StoredNamed>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StoredNamed {
+    #[prost(string, tag = "1")]
+    kind: String,
+    #[prost(string, tag = "2")]
+    value: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -285,6 +295,8 @@ fn to_stored(record: &Record) -> StoredRecord {
         udp: p.protocol == Protocol::Udp,
         port: p.port.into(),
     };
+    let named =
+        |one: &NamedResource| StoredNamed { kind: one.kind.to_string(), value: one.value.to_string() };
     StoredRecord {
         task: assignment.task.to_string(),
         name: assignment.name.to_string(),
@@ -300,6 +312,7 @@ fn to_stored(record: &Record) -> StoredRecord {
         outcome: record.outcome.map_or(0, outcome_number),
         programs: record.programs.iter().map(to_stored_program).collect(),
         node: record.node.to_string(),
+        named: assignment.named.iter().map(named).collect(),
     }
 }
 
@@ -321,6 +334,7 @@ fn from_stored(stored: StoredRecord) -> Option<Record> {
         let protocol = if port.udp { Protocol::Udp } else { Protocol::Tcp };
         ports.push(BoundPort { name: port.name.into(), protocol, port: u16::try_from(port.port).ok()? });
     }
+    let named = |one: StoredNamed| NamedResource { kind: one.kind.into(), value: one.value.into() };
     let assignment = Assignment {
         task: stored.task.into(),
         name: stored.name.into(),
@@ -330,6 +344,7 @@ fn from_stored(stored: StoredRecord) -> Option<Record> {
         desired,
         spec: Arc::new(codec::decode_task_spec(&stored.spec).ok()?),
         ports: ports.into(),
+        named: stored.named.into_iter().map(named).collect(),
         state,
     };
     Some(Record {
@@ -369,6 +384,7 @@ mod tests {
             slot: "1".into(),
             desired: Desired::Running,
             spec: Arc::new(TaskSpec { programs, ..TaskSpec::default() }),
+            named: Box::new([NamedResource { kind: "gpu".into(), value: "one".into() }]),
             ports: Box::new([BoundPort { name: "http".into(), protocol: Protocol::Tcp, port: 20_001 }]),
             state: TaskState::Accepted,
         };

@@ -1,6 +1,6 @@
 //! Starting a node and ending it: what runs, and in which order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc as thread_mpsc};
@@ -45,6 +45,8 @@ pub struct Options {
     pub labels: Labels,
     /// Counted resources that this node offers, such as `gpu`.
     pub generic: BTreeMap<Arc<str>, i64>,
+    /// Resources with names that it offers, by kind; a kind is in one of the two only.
+    pub named: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// The program that supervises processes, and the arguments before its own.
     pub supervisor: (PathBuf, Vec<OsString>),
     /// How many files programs may have open unless they ask for more; what the daemon has when `None`.
@@ -109,7 +111,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
 
     let drivers = drivers(&options, &identity);
     let all: Vec<Arc<dyn Driver>> = drivers.values().cloned().collect();
-    let description = Arc::new(describe(&all, &options.generic));
+    let description = Arc::new(describe(&all, &options.generic, &options.named));
     let handle = Arc::new(Handle {
         published: Arc::clone(&published),
         proposals: proposals.clone(),

@@ -11,6 +11,7 @@
 //! | runs | it ends within `monitor` (with success: only if its policy replaces it then) | replaced, as its policy says |
 //! | was lost with its node, or told to end | never: another takes its place, and is asked instead | |
 //!
+//! No moment counts from before the update came to the state that it is in: what stood still and goes on has its whole time again.
 //! The time that an old task has to stop (its grace period) is added to the first. A task that was counted as
 //! failed because it was late, and runs after all, has not failed; one that ended has, once and for all.
 
@@ -80,7 +81,7 @@ impl<'a> Wanted<'a> {
     /// one ends first, whatever was asked.
     pub(crate) fn order(&self, slot: Slot) -> UpdateOrder {
         let narrow =
-            self.spec.placement.max_replicas == 1 || self.spec.ports.iter().any(|p| p.published != 0);
+            self.spec.placement.per_node() == Some(1) || self.spec.ports.iter().any(|p| p.published != 0);
         match slot {
             Slot::Node(_) if narrow => UpdateOrder::StopFirst,
             _ => self.course().policy.order,
@@ -101,11 +102,19 @@ impl<'a> Wanted<'a> {
                 return if now < at { Progress::Watched(at) } else { Progress::Proven };
             }
             state if state < TaskState::Assigned => {
-                turn(task, task.created_at) + monitor.max(PLACE_WITHIN) + self.stop_time(tasks)
+                turn(task, task.created_at.max(self.since()))
+                    + monitor.max(PLACE_WITHIN)
+                    + self.stop_time(tasks)
             }
-            _ => turn(task, task.status.applied_at) + START_WITHIN,
+            _ => turn(task, task.status.applied_at.max(self.since())) + START_WITHIN,
         };
         if now < by { Progress::OnItsWay(by) } else { Progress::Late }
+    }
+
+    /// No deadline began before the update came to the state that it is in: one that stood still and goes on
+    /// gives every task its whole time again.
+    fn since(&self) -> Time {
+        self.service.update_status.as_ref().map_or(Time::ZERO, |status| status.since)
     }
 
     /// How long the tasks of a slot that were told to end may take for it.
@@ -208,6 +217,10 @@ mod tests {
                 started_at: Time(0),
                 completed_at: Time(0),
                 automatic: false,
+                since: Time(0),
+                canary: 0,
+                unproven: Some(RevisionId::from_u128(2)),
+                newest: 2,
                 message: "".into(),
             }),
             priority: 50,
@@ -236,6 +249,8 @@ mod tests {
             status: TaskStatus { state, at, applied_at: at, message: None },
             programs: Box::new([program(ran.unwrap_or(0))]),
             ports: Box::default(),
+            named: Box::default(),
+            dismissed: None,
             unplaced: None,
             created: 11,
             modified: 12,

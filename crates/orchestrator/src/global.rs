@@ -1,4 +1,4 @@
-//! Global services: one task on each node that is neither down nor drained and meets the service's
+//! Global services: one task (with `global-batch`: one run, see [`crate::batch`]) on each node that is neither down nor drained and meets the service's
 //! constraints. What else could speak against a node is the scheduler's question. Costs the nodes of the
 //! cluster.
 

@@ -9,10 +9,11 @@
 
 use std::ops::Bound;
 
-use model::{Desired, NodeId, NodeState, ServiceId, Slot, Task};
+use model::{Desired, Mode, NodeId, NodeState, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
-use crate::history;
+use crate::enforcer;
+use crate::reaper::{self, History};
 use crate::wanted::{self, Found, is_updating};
 
 /// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
@@ -64,6 +65,7 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
             | Change::DirectTask { task, .. }
             | Change::LeaveTask { task, .. }
             | Change::RetireTask { task }
+            | Change::DismissTask { task, .. }
             | Change::ReportTask { task, .. }
             | Change::EndTask { task, .. }
             | Change::DeleteTask(task) => {
@@ -81,6 +83,7 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
             }
             Change::DeleteService(service)
             | Change::RollBack { service, .. }
+            | Change::Promote { service, .. }
             | Change::MoveUpdate { service, .. } => keys_of_service(*service, view, mark),
             Change::CreateNode(node) => keys_of_node(node.id, view, mark),
             Change::SetNode { node, .. }
@@ -102,13 +105,30 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::of_slot(task.service, task.slot));
     // While a newer revision is on its way, each step of a task may be what its next step waits for.
     if let Some(service) = view.service(task.service) {
+        if service.mode.is_batch() {
+            // Another slot may have its turn. On nodes none waits for another.
+            let fills = task.fills_slot() && view.task(task.id).is_some();
+            if matches!(service.mode, Mode::Batch { .. }) && !fills {
+                mark(Key::Service(task.service));
+            }
+            return keys_of_away(task, view, mark);
+        }
         let outdated = view.service_use(task.service).by_other_revisions(service.revision) > 0;
         // So may it be for the next of those that leave their nodes.
-        if outdated || is_updating(service) || view.tasks_leaving(service.id).next().is_some() {
+        let leaving = view.tasks_leaving(service.id).next().is_some();
+        if outdated || is_updating(service) || service.tries_canaries() || leaving {
             mark(Key::Service(task.service));
         }
     }
-    // A node that is away must know until when to wait for what it holds.
+    // A node that holds more than it has chooses anew who has to go; what was in flight may have held that up.
+    if let Some(node) = task.node.filter(|id| enforcer::is_short(view, *id)) {
+        mark(Key::Node(node));
+    }
+    keys_of_away(task, view, mark);
+}
+
+/// A node that is away must know until when to wait for what it holds.
+fn keys_of_away(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
     let away = |id: &NodeId| view.node(*id).is_some_and(|n| n.status.state == NodeState::Down);
     if let Some(node) = task.node.filter(away)
         && task.holds_reservation()
@@ -155,7 +175,10 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
             let now = view.time();
             let gone = || wanted.loss(now, task).is_some() || wanted.leaving(now, task).is_some();
             let lost = || task.fills_slot() && (task.leave.is_some() || gone());
-            if waits || history::is_over(task) || lost() {
+            if let Some(node) = task.node.filter(|id| task.fills_slot() && enforcer::is_short(view, *id)) {
+                mark(Key::Node(node));
+            }
+            if waits || reaper::is_over(task) || lost() {
                 mark(Key::of_slot(service, task.slot));
             }
         }
@@ -163,8 +186,9 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
     keys_of_history(service, view, mark);
 }
 
-/// Marks the slots of a service that have more ended tasks than are kept.
+/// Marks the slots of a service that have more ended tasks than are kept, or some that have to go at their time.
 fn keys_of_history(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
+    let history = History::of(view);
     let mut ended = 0;
     let mut slot = None;
     for task in view.tasks_of_service(service) {
@@ -172,8 +196,8 @@ fn keys_of_history(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
             (slot, ended) = (Some(task.slot), 0);
         }
         ended += usize::from(task.status.state.is_ended());
-        // Once for each slot: when it is first seen to have more than is kept.
-        if ended == history::kept(view) + 1 && task.status.state.is_ended() {
+        // Once for each slot.
+        if history.is_reached_by(ended) && task.status.state.is_ended() {
             mark(Key::of_slot(service, task.slot));
         }
     }

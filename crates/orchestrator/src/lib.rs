@@ -11,13 +11,16 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
+mod canary;
 mod course;
 mod drain;
+mod enforcer;
 mod global;
-mod history;
 mod key;
 mod node;
 mod plan;
+mod reaper;
 mod removal;
 mod replace;
 mod replicated;

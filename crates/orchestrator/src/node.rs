@@ -1,13 +1,13 @@
-//! A node: whether its tasks may stay, the global services that want one there, and its end.
+//! A node: whether its tasks may stay (each by itself, and all of them together), the global services that want one there, and its end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Mode, Node, NodeId, NodeState, Rule, Slot, Span};
+use model::{Node, NodeId, NodeState, Rule, Slot, Span};
 
 use crate::plan::Draft;
 use crate::wanted::{self, Found};
-use crate::{drain, slot, update};
+use crate::{drain, enforcer, slot, update};
 
 /// Reconciles a node, or what is left of one that was removed. (Its tasks that had not ended were orphaned
 /// by the store in the same step; each of them has marked its own slot.)
@@ -16,6 +16,9 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
     let node = view.node(id);
     if node.is_some_and(|n| !view.is_settled(n.meta.modified)) {
         return;
+    }
+    if let Some(node) = node {
+        draft.evicted = enforcer::evictions(view, node, draft.now);
     }
     look_at_tasks(draft, id);
     if let Some(node) = node {
@@ -32,14 +35,18 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
 }
 
 /// Every slot that a task here fills, or that has a new task which may wait for the end of the one here,
-/// and the global slots of a node that is gone.
+/// and the global slots of a node that is gone. An update that waits for the end of a task here may go on as well.
 fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
     let view = draft.view;
     let gone = view.node(id).is_none();
     let mut seen = BTreeSet::new();
+    let mut ending = BTreeSet::new();
     for task in view.tasks_of_node(id) {
         let mine = task.slot == Slot::Node(id);
         let here = if mine { gone } else { task.fills_slot() || task.holds_reservation() };
+        if task.holds_reservation() && !task.desired.is_wanted() {
+            ending.insert(task.service);
+        }
         if !here || !seen.insert((task.service, task.slot)) {
             continue;
         }
@@ -50,12 +57,19 @@ fn look_at_tasks(draft: &mut Draft<'_, '_>, id: NodeId) {
             slot::reconcile(draft, task.service, task.slot);
         }
     }
+    for service in ending {
+        let Found::Here(wanted) = wanted::find(view, service) else { continue };
+        if wanted.service.mode.is_global() || !draft.has_room() {
+            continue;
+        }
+        update::roll(draft, &wanted);
+    }
 }
 
 /// The slot that each global service has here. An update passes over nodes that take no tasks, so it may go
 /// on as well.
 fn look_at_global_services(draft: &mut Draft<'_, '_>, node: &Node) {
-    for service in draft.view.global_services().filter(|s| s.mode == Mode::Global) {
+    for service in draft.view.global_services() {
         let Found::Here(wanted) = wanted::find(draft.view, service.id) else { continue };
         if !draft.has_room() {
             return;

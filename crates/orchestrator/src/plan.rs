@@ -57,6 +57,8 @@ pub(crate) struct Draft<'a, 'c> {
     notes: Vec<Note>,
     counts: BTreeMap<Counted, Count>,
     created: BTreeMap<ServiceId, usize>,
+    /// Tasks that their node cannot hold any more, and why.
+    pub(crate) evicted: BTreeMap<TaskId, Arc<str>>,
     touched: BTreeSet<(ServiceId, Slot)>,
     /// How many healthy tasks of each service this plan tells to end.
     lowered: BTreeMap<ServiceId, u32>,
@@ -100,6 +102,7 @@ impl<'a, 'c> Draft<'a, 'c> {
             notes: Vec::new(),
             counts: BTreeMap::new(),
             created: BTreeMap::new(),
+            evicted: BTreeMap::new(),
             touched: BTreeSet::new(),
             lowered: BTreeMap::new(),
             beside: BTreeMap::new(),
@@ -219,6 +222,12 @@ impl<'a, 'c> Draft<'a, 'c> {
         });
     }
 
+    /// Tells a task to end for a reason that is shown with it.
+    pub(crate) fn dismiss(&mut self, task: &Task, reason: Arc<str>) {
+        self.touch(task);
+        self.push(Change::DismissTask { task: task.id, reason });
+    }
+
     pub(crate) fn orphan(&mut self, task: &Task, message: Arc<str>) {
         self.touch(task);
         self.push(Change::EndTask { task: task.id, state: model::TaskState::Orphaned, message });
@@ -241,6 +250,14 @@ impl<'a, 'c> Draft<'a, 'c> {
         let text: Arc<str> = message.into();
         self.notes.push(Note { service, rule: Rule::Update, task: None, text: Arc::clone(&text) });
         self.push(Change::MoveUpdate { service, state, message: text });
+    }
+
+    /// Promotes the canaries of the service's update, and says why.
+    pub(crate) fn promote(&mut self, service: ServiceId, message: String) {
+        self.guard_service(service);
+        let text: Arc<str> = message.into();
+        self.notes.push(Note { service, rule: Rule::Promoted, task: None, text: Arc::clone(&text) });
+        self.push(Change::Promote { service, message: text });
     }
 
     /// Takes a failed update back, and says why.

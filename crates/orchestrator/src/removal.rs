@@ -1,6 +1,8 @@
 //! How tasks go: told to end and be forgotten while their agent has them, forgotten at once when nothing
 //! holds them.
 
+use std::sync::Arc;
+
 use model::{Desired, Rule, ServiceId, Slot, Task, TaskState};
 
 use crate::plan::Draft;
@@ -31,6 +33,15 @@ pub(crate) fn stop(draft: &mut Draft<'_, '_>, task: &Task) {
     }
 }
 
+/// As [`stop`], for a reason that is shown with the task.
+pub(crate) fn dismiss(draft: &mut Draft<'_, '_>, task: &Task, reason: Arc<str>) {
+    if holds_nothing(task) {
+        draft.delete(task);
+    } else {
+        draft.dismiss(task, reason);
+    }
+}
+
 /// True when no agent has, or will ever get, the task: it has ended or was never assigned.
 pub(crate) fn holds_nothing(task: &Task) -> bool {
     task.status.state.is_ended() || task.status.state < TaskState::Assigned
@@ -42,15 +53,15 @@ pub(crate) fn all(draft: &mut Draft<'_, '_>, service: ServiceId) {
     from_slot(draft, service, 0, &mut |_, _| {});
 }
 
-/// Removes the slots beyond the wanted number, the highest first.
+/// Removes the slots beyond the wanted number (`what` it is a number of), the highest first.
 ///
 /// SwarmKit chooses any slots: those of nodes that have most, and not running ones first. Here a slot's
 /// number is its right to be there: whether it is wanted can be told from it alone, numbers stay without
 /// gaps, and what was scaled away comes back under the same numbers. A low slot that waits for a node is
 /// kept, and gets the room that the high ones leave.
-pub(crate) fn surplus(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, replicas: u32) {
+pub(crate) fn surplus(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, what: &str, replicas: u32) {
     let (service, used) = (wanted.id(), wanted.used());
-    let rest = format!("removed: replicas {replicas}, filled {}", used.filled());
+    let rest = format!("removed: {what} {replicas}, filled {}", used.filled());
     let before = draft.room();
     from_slot(draft, service, replicas, &mut |draft, task| {
         if task.fills_slot() {

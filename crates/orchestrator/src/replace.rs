@@ -58,6 +58,15 @@ pub(crate) fn decide<'t>(
     Verdict::From(newest.status.applied_at.max(turn) + policy.delay)
 }
 
+/// The task whose end decides about a slot that nothing fills: the newest one of the revision that nobody has decided about, or
+/// that was not replaced; else the newest of all. (Beside a task of this revision there may have been newer ones of another, while canaries
+/// were tried or a start-first update was taken back; they have no say in what it left.)
+pub(crate) fn deciding<'t>(tasks: &[&'t Task], revision: RevisionId) -> Option<&'t Task> {
+    let here = || tasks.iter().rev().copied().filter(|t| t.desired != model::Desired::Remove);
+    let ours = here().find(|t| t.revision == revision && t.desired < model::Desired::Shutdown);
+    ours.or_else(|| here().next())
+}
+
 /// How many ends count against `max_attempts`. Looks at no more than it takes to know that they are used up.
 fn used<'t>(policy: &ReplacePolicy, ends: impl Iterator<Item = &'t Task>) -> usize {
     let mut ran = Span::ZERO;
@@ -179,6 +188,8 @@ mod tests {
             status: TaskStatus { state, at: Time(0), applied_at: Time(ended * S), message: None },
             programs: ran.map(program).into_iter().collect(),
             ports: Box::default(),
+            named: Box::default(),
+            dismissed: None,
             unplaced: None,
             created: created as u64,
             modified: ended as u64,

@@ -4,7 +4,7 @@ use model::{Mode, ServiceId};
 
 use crate::plan::Draft;
 use crate::wanted::{self, Found};
-use crate::{drain, global, removal, replicated, update};
+use crate::{batch, drain, global, removal, replicated, update};
 
 /// Reconciles a service, or what is left of one that is gone.
 pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: ServiceId) {
@@ -14,8 +14,8 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: ServiceId) {
         Found::Here(wanted) => {
             match wanted.service.mode {
                 Mode::Replicated { replicas } => replicated::fill(draft, &wanted, replicas),
-                // `find` leaves the batch modes alone.
-                Mode::Global | Mode::Batch { .. } | Mode::GlobalBatch => global::fill(draft, &wanted),
+                Mode::Batch { completions, .. } => batch::fill(draft, &wanted, completions),
+                Mode::Global | Mode::GlobalBatch => global::fill(draft, &wanted),
             }
             update::roll(draft, &wanted);
             drain::advance(draft, &wanted);

@@ -6,7 +6,7 @@
 //! | desired | meaning |
 //! | --- | --- |
 //! | `Ready`, `Running` | it ended and nobody has decided about it yet; or (beside a newer task) never will |
-//! | `Complete` | it ended, and its policy does not replace it: the slot stays empty for this revision |
+//! | `Complete` | it ended, and its policy does not replace it: the slot stays empty for this revision (of a batch service: it is done or given up) |
 //! | `Shutdown` | another took its place, or it was taken off its node: it has no say any more |
 //! | `Remove` | it is to be forgotten, and nothing is concluded from it |
 //!
@@ -16,15 +16,19 @@
 //! until the new one has run for `monitor` and the old one is told to end, or until the new one has ended
 //! and [`crate::update`] decides about it. Likewise a task that leaves its node and the one that takes its
 //! place elsewhere: see [`crate::drain`].
+//!
+//! While an update tries canaries, a slot of theirs has two lines of tasks: its own, which goes on as if there were no
+//! update, here; and the canary's, which [`crate::canary`] begins and replaces. Neither ever ends the other.
 
 use model::{
     Desired, Leave, NodeId, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState,
 };
 
+use crate::batch;
 use crate::course::Progress;
 use crate::drain;
-use crate::history;
 use crate::plan::{Draft, number_of};
+use crate::reaper;
 use crate::removal;
 use crate::replace::{self, Verdict};
 use crate::wanted::{self, Found, Place, Wanted};
@@ -57,7 +61,10 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
     if tasks.iter().any(|t| !view.is_settled(t.modified)) {
         return;
     }
-    tasks.retain(|t| history::sweep(draft, t));
+    tasks.retain(|t| reaper::sweep(draft, t));
+    if wanted.service.mode.is_batch() {
+        return batch::reconcile(draft, wanted, slot, &tasks);
+    }
     match wanted.place(slot) {
         Place::LeaveAlone => return,
         Place::Unwanted(why) => return empty_out(draft, wanted, &tasks, &why),
@@ -65,11 +72,11 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         Place::Kept => keep(draft, wanted, &tasks),
         Place::Wanted => tend(draft, wanted, slot, &tasks),
     }
-    history::trim(draft, wanted, &tasks);
+    reaper::trim(draft, wanted, &tasks);
 }
 
 /// A slot that has no place: everything in it goes.
-fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], why: &str) {
+pub(crate) fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], why: &str) {
     for task in tasks {
         if !draft.has_room() {
             return;
@@ -89,64 +96,122 @@ fn empty_out(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task], wh
     }
 }
 
-fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
+/// Takes every task of a slot off a node that cannot keep it.
+pub(crate) fn give_up_all(draft: &mut Draft<'_, '_>, tasks: &[&Task], why: &str) {
     for task in tasks.iter().filter(|t| t.fills_slot()) {
-        give_up(draft, task, why);
+        give_up(draft, task, Rule::NodeLost, why);
     }
 }
 
 /// Takes a task off a node that cannot keep it.
-fn give_up(draft: &mut Draft<'_, '_>, task: &Task, why: &str) {
+fn give_up(draft: &mut Draft<'_, '_>, task: &Task, rule: Rule, why: &str) {
     if let Some(node) = task.node {
         draft.guard_node(node);
     }
-    draft.count(task.id, task.service, Rule::NodeLost, format!("given up: {why}"));
-    removal::stop(draft, task);
+    draft.count(task.id, task.service, rule, format!("given up: {why}"));
+    removal::dismiss(draft, task, why.into());
+}
+
+/// A slot that shall be filled by one task, or also by a canary.
+fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
+    if !wanted.service.tries_canaries() {
+        return tend_one(draft, wanted, slot, tasks);
+    }
+    let (revision, previous) = (wanted.service.revision, wanted.service.previous);
+    let (canaries, mut own): (Vec<&Task>, Vec<&Task>) = tasks.iter().partition(|t| t.revision == revision);
+    let of_previous = |t: &&Task| Some(t.revision) == previous;
+    if own.iter().any(|t| of_previous(t) && t.desired < Desired::Shutdown) {
+        // Canaries of an update that was taken over stand beside the same task.
+        for task in own.iter().filter(|t| !of_previous(t) && t.fills_slot()) {
+            let (old, new) = (number_of(draft.view, task.revision), number_of(draft.view, revision));
+            let text =
+                format!("{}: what tried revision {old} gives way to revision {new}", name(draft, task));
+            draft.note(task, Rule::Update, text);
+            draft.guard_service(wanted.id());
+            removal::stop(draft, task);
+        }
+        own.retain(of_previous);
+    }
+    tend_one(draft, wanted, slot, &own);
+    tend_canary(draft, wanted, slot, &canaries);
+}
+
+/// A canary that is there: it leaves a node that cannot keep it, and runs when its time has come. `canaries` are all that the slot has.
+fn tend_canary(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, canaries: &[&Task]) {
+    let filling = || canaries.iter().copied().filter(|t| t.fills_slot());
+    let best = filling().max_by(|a, b| standing(wanted, (a, false)).cmp(&standing(wanted, (b, false))));
+    for task in filling() {
+        let is_best = best.is_some_and(|best| best.id == task.id);
+        match loss(draft, wanted, task) {
+            Some((rule, why)) if node_is_settled(wanted, task) => give_up(draft, task, rule, &why),
+            Some(_) => {}
+            None if is_best && wanted.has_canary(slot) => {
+                let others: Vec<&Task> = canaries.iter().copied().filter(|t| !t.fills_slot()).collect();
+                release(draft, task, &others);
+            }
+            None => {
+                draft.guard_service(wanted.id());
+                removal::stop(draft, task);
+            }
+        }
+    }
+}
+
+/// By which rule a task may not stay on its node, and why; `None` when it may.
+fn loss(draft: &Draft<'_, '_>, wanted: &Wanted<'_>, task: &Task) -> Option<(Rule, String)> {
+    // Whether a node may have a slot of a global service is asked of the slot as a whole.
+    let loss = if matches!(task.slot, Slot::Number(_)) { wanted.loss(draft.now, task) } else { None };
+    let evicted = || draft.evicted.get(&task.id).map(ToString::to_string);
+    loss.map(|why| (Rule::NodeLost, why)).or_else(|| Some((Rule::Shrunk, evicted()?)))
+}
+
+/// False while what becomes of a task's node is in flight; its own event looks at all its tasks.
+fn node_is_settled(wanted: &Wanted<'_>, task: &Task) -> bool {
+    let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
+    wanted.view.is_settled(version)
 }
 
 /// A slot that shall be filled by one task.
-fn tend(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
-    let mut lost = Vec::new();
-    let mut staying = Vec::with_capacity(1);
-    for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
-        match (slot, wanted.loss(draft.now, task)) {
-            (Slot::Number(_), Some(why)) => lost.push((task, why)),
-            _ => staying.push(task),
-        }
-    }
-    let settled = |task: &Task| {
-        let version = task.node.and_then(|id| wanted.view.node(id)).map_or(0, |n| n.meta.modified);
-        wanted.view.is_settled(version)
-    };
-    let drained = |task: &Task| wanted.service.has_budget() && wanted.leaving(draft.now, task).is_some();
-    let leaves = |task: &Task| task.leave.is_some() || drained(task);
-    let mut on_its_way =
-        lost.iter().map(|(task, _)| *task).chain(staying.iter().copied().filter(|t| leaves(t)));
-    if on_its_way.any(|task| !settled(task)) {
-        // What becomes of the node is in flight; its own event looks at all its tasks.
-        return;
-    }
-    for (task, why) in &lost {
-        give_up(draft, task, why);
-    }
-    if !staying.is_empty() {
-        keep(draft, wanted, tasks_without(tasks, &lost).as_slice());
+fn tend_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
+    let Some((lost, rest)) = give_up_lost(draft, wanted, tasks) else { return };
+    if rest.iter().any(|t| t.fills_slot()) {
+        keep(draft, wanted, &rest);
     } else if lost.is_empty() {
         refill(draft, wanted, slot, tasks);
     } else {
         // A delay that the lost task was waiting for still holds for the next one.
-        let same = |t: &&(&Task, String)| t.0.revision == wanted.service.revision;
-        let start_after = lost.iter().filter(same).filter_map(|(task, _)| task.start_after).max();
+        let same = |t: &&&Task| t.revision == wanted.service.revision;
+        let start_after = lost.iter().filter(same).filter_map(|task| task.start_after).max();
         start(draft, wanted, slot, tasks, start_after);
     }
 }
 
-fn tasks_without<'t>(tasks: &[&'t Task], lost: &[(&Task, String)]) -> Vec<&'t Task> {
-    tasks.iter().copied().filter(|t| !lost.iter().any(|(l, _)| l.id == t.id)).collect()
+/// Gives up the tasks of a slot that may not stay on their node. Answers those, and the others of the slot; `None` when what
+/// becomes of a node is in flight: its own event looks at all its tasks.
+pub(crate) fn give_up_lost<'t>(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    tasks: &[&'t Task],
+) -> Option<(Vec<&'t Task>, Vec<&'t Task>)> {
+    let mut lost = Vec::new();
+    for task in tasks.iter().copied().filter(|t| t.fills_slot()) {
+        let loss = loss(draft, wanted, task);
+        let drained = || wanted.service.has_budget() && wanted.leaving(draft.now, task).is_some();
+        let goes = loss.is_some() || task.leave.is_some() || drained();
+        if goes && !node_is_settled(wanted, task) {
+            return None;
+        }
+        lost.extend(loss.map(|(rule, why)| (task, rule, why)));
+    }
+    for (task, rule, why) in &lost {
+        give_up(draft, task, *rule, why);
+    }
+    let rest = tasks.iter().copied().filter(|t| !lost.iter().any(|(l, ..)| l.id == t.id)).collect();
+    Some((lost.into_iter().map(|(task, ..)| task).collect(), rest))
 }
 
 /// A filled slot: of each revision's tasks one stays, and runs when its time has come; while it is moved, two.
-fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+pub(crate) fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
     let filling: Vec<&Task> = tasks.iter().copied().filter(|t| t.fills_slot()).collect();
     let now = draft.now;
     let leaves: Vec<Option<Leave>> = filling.iter().map(|t| wanted.leaving(now, t)).collect();
@@ -204,17 +269,23 @@ fn keep(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
 /// A slot that a task of the current revision fills beside one of another. One of them goes when:
 ///
 /// - the current one was there before the update began, and runs: a rollback came while it was still the
-///   healthy original, and the other one goes at once;
+///   healthy original, and the other one goes at once; or it was a canary, and was promoted;
+/// - the other one is a canary that was aborted;
 /// - the current one has run for as long as it is watched;
 /// - the old one is to go first, by the order that holds now, and does not leave its node on purpose.
 fn share(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, new: &Task, old: &Task, tasks: &[&Task]) {
     let progress = wanted.progress(draft.now, new, tasks);
-    let original = !wanted.is_new(new) && new.status.state == TaskState::Running;
+    let found = !wanted.is_new(new) && new.status.state == TaskState::Running;
+    // Of a revision that is put back it is the original. One that never came to all slots has to show that it lasts.
+    let rollback = wanted.course().state.is_some_and(UpdateState::is_rollback);
+    let unproven = wanted.service.update_status.as_ref().and_then(|status| status.unproven);
+    let original = found && (rollback || unproven != Some(new.revision));
+    let aborted = wanted.service.is_aborted();
     let leaves = wanted.leaving(draft.now, old).is_some() && wanted.moves(old);
     let stop_first = wanted.order(new.slot) == UpdateOrder::StopFirst && !leaves;
-    if original || stop_first || progress == Progress::Proven {
+    if original || aborted || stop_first || progress == Progress::Proven {
         draft.guard_service(wanted.id());
-        if original {
+        if original && rollback {
             let text = format!("{}: its original task still runs and stays", name(draft, new));
             draft.note(new, Rule::Rollback, text);
         }
@@ -261,9 +332,13 @@ pub(crate) fn release(draft: &mut Draft<'_, '_>, task: &Task, tasks: &[&Task]) {
 }
 
 /// The revision that the next task of a slot gets: the service's. But while an update is paused, a slot that
-/// it has not changed keeps the revision that it had.
+/// it has not changed keeps the revision that it had; and while canaries are tried, every slot keeps to the revision
+/// before.
 fn next_revision(wanted: &Wanted<'_>, tasks: &[&Task]) -> RevisionId {
     let current = wanted.service.revision;
+    if wanted.service.tries_canaries() {
+        return wanted.service.previous.unwrap_or(current);
+    }
     let paused = wanted.course().state == Some(UpdateState::Paused);
     match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
         Some(newest) if paused && !tasks.iter().any(|t| wanted.is_new(t)) => newest.revision,
@@ -273,7 +348,8 @@ fn next_revision(wanted: &Wanted<'_>, tasks: &[&Task]) -> RevisionId {
 
 /// A slot that nothing fills: what stands in it decides.
 fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&Task]) {
-    let newest = tasks.iter().rev().copied().find(|t| t.desired != Desired::Remove);
+    let revision = next_revision(wanted, tasks);
+    let newest = replace::deciding(tasks, revision);
     // One that was to leave and ended after what was tried in its place is the one that decides.
     let later = |t: &&&Task| {
         t.leave.is_some()
@@ -289,7 +365,6 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
         let id = start(draft, wanted, slot, tasks, None);
         return draft.count(id, wanted.id(), Rule::NodeLost, "created for tasks whose node is gone".into());
     }
-    let revision = next_revision(wanted, tasks);
     if newest.revision != revision {
         // Whatever its own policy said: this is another spec, which has had no attempt yet.
         let id = start(draft, wanted, slot, tasks, None);
@@ -307,7 +382,12 @@ fn refill(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &[&
 
 /// What the replace policy says of a slot's newest end: from when on another task may run; or nothing, and
 /// then the end is marked as final, unless its turn has not come yet.
-fn decide(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, newest: &Task, tasks: &[&Task]) -> Option<Time> {
+pub(crate) fn decide(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    newest: &Task,
+    tasks: &[&Task],
+) -> Option<Time> {
     let policy = wanted.view.revision(newest.revision).map_or(wanted.spec.replace, |r| r.task.replace);
     match replace::decide(&policy, newest, replace::counted(tasks, newest.revision)) {
         Verdict::From(_) if newest.start_after.is_some_and(|at| draft.now < at) => {
@@ -331,6 +411,22 @@ fn decide(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, newest: &Task, tasks: 
             None
         }
     }
+}
+
+/// Makes the canary of a slot, or the next one when the replace policy allows one. `canaries` are all that the slot has had, and none of
+/// them fills it.
+pub(crate) fn start_canary(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, canaries: &[&Task]) {
+    let from = match newest_tried(wanted, canaries) {
+        Some(t) if t.desired == Desired::Complete => return,
+        Some(t) if t.desired < Desired::Shutdown && t.status.state != TaskState::Orphaned => {
+            let Some(at) = decide(draft, wanted, t, canaries) else { return };
+            Some(at)
+        }
+        _ => None,
+    };
+    let id = start_as(draft, wanted, slot, canaries, from, wanted.service.revision);
+    let number = number_of(draft.view, wanted.service.revision);
+    draft.count_once(id, wanted.id(), Rule::Update, format!("of revision {number} made as canaries"));
 }
 
 /// The newest task of the update in a slot that an old one fills, once it has ended.
@@ -379,13 +475,27 @@ pub(crate) fn start(
     tasks: &[&Task],
     from: Option<Time>,
 ) -> model::TaskId {
-    for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
-        draft.direct(task, Desired::Shutdown);
-    }
+    start_as(draft, wanted, slot, tasks, from, next_revision(wanted, tasks))
+}
+
+/// As [`start`], of this revision.
+fn start_as(
+    draft: &mut Draft<'_, '_>,
+    wanted: &Wanted<'_>,
+    slot: Slot,
+    tasks: &[&Task],
+    from: Option<Time>,
+    revision: RevisionId,
+) -> model::TaskId {
     let delayed = from.filter(|at| *at > draft.now);
     let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
     let start_after = delayed.or(old_runs.then_some(draft.now));
-    draft.create(wanted.service, next_revision(wanted, tasks), slot, start_after, None)
+    // Made before the others lose their say: a slot that is in progress never ceases to be.
+    let id = draft.create(wanted.service, revision, slot, start_after, None);
+    for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
+        draft.direct(task, Desired::Shutdown);
+    }
+    id
 }
 
 /// As [`start_beside`], for a slot that is moved: for one node, if that is said.
@@ -398,11 +508,12 @@ pub(crate) fn start_for(
 ) -> model::TaskId {
     let revision = next_revision(wanted, tasks);
     let others: Vec<&Task> = tasks.iter().copied().filter(|t| !t.fills_slot()).collect();
+    let old_runs = others.iter().any(|t| wanted::may_run(draft.view, t));
+    let id = draft.create(wanted.service, revision, slot, old_runs.then_some(draft.now), node);
     for task in others.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
         draft.direct(task, Desired::Shutdown);
     }
-    let old_runs = others.iter().any(|t| wanted::may_run(draft.view, t));
-    draft.create(wanted.service, revision, slot, old_runs.then_some(draft.now), node)
+    id
 }
 
 /// As [`start`], beside the task that fills the slot, without waiting for its end.

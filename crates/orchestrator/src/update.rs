@@ -26,7 +26,7 @@ use model::{Desired, FailureAction, Rule, Slot, Task, TaskState, Time, UpdateOrd
 use crate::course::{Course, Progress, Verdict};
 use crate::plan::{Draft, number_of};
 use crate::wanted::{self, Place, Wanted};
-use crate::{removal, slot};
+use crate::{canary, removal, replace, slot};
 
 /// What the slots of a service say, and what they wait for.
 #[derive(Default)]
@@ -50,8 +50,14 @@ struct Survey<'t> {
     tried: Vec<Slot>,
 }
 
-/// Takes the update of a service as far as it may go now.
+/// Takes the update of a service as far as it may go now. Batch services have none.
 pub(crate) fn roll(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) {
+    if wanted.service.mode.is_batch() {
+        return;
+    }
+    if wanted.service.tries_canaries() {
+        return canary::roll(draft, wanted);
+    }
     if !(wanted.is_outdated() || wanted.is_updating()) || draft.room() == 0 {
         return;
     }
@@ -120,11 +126,22 @@ fn conclude(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, sur
 }
 
 fn why_failed(wanted: &Wanted<'_>, course: &Course, survey: &Survey<'_>, last: &Task) -> String {
+    why_too_many(wanted, course, survey.failed.len(), survey.total, "slots", last)
+}
+
+/// Why an update does not go on: the last one that failed, and how many did.
+pub(crate) fn why_too_many(
+    wanted: &Wanted<'_>,
+    course: &Course,
+    failed: usize,
+    total: usize,
+    noun: &str,
+    last: &Task,
+) -> String {
     let allowed = course.policy.max_failure_ratio;
     let allowed =
         if allowed == model::Ratio::NONE { "none may".into() } else { format!("a share of {allowed} may") };
-    let (failed, total) = (survey.failed.len(), survey.total);
-    format!("{}; {failed} of {total} slots failed, {allowed}", wanted.failure(last))
+    format!("{}; {failed} of {total} {noun} failed, {allowed}", wanted.failure(last))
 }
 
 fn change_some(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, survey: Survey<'_>) {
@@ -288,7 +305,7 @@ impl<'t> Survey<'t> {
         tasks: &[&'t Task],
         verdict: Verdict<'_>,
     ) {
-        let Some(newest) = tasks.iter().rev().find(|t| t.desired != Desired::Remove) else { return };
+        let Some(newest) = replace::deciding(tasks, wanted.service.revision) else { return };
         let over = newest.revision == wanted.service.revision && newest.desired == Desired::Complete;
         if over || has_had_its_turn(verdict, None) {
             return;
@@ -339,6 +356,15 @@ fn takes_part(wanted: &Wanted<'_>, slot: Slot) -> bool {
 /// wait for its end.
 fn change(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, slot: Slot) {
     let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
+    let deciding = replace::deciding(&tasks, wanted.service.revision);
+    if wanted.service.is_aborted() && deciding.is_some_and(|t| t.revision == wanted.service.revision) {
+        draft.guard_service(wanted.id());
+        // What the canary stood beside has ended, and its own policy says what comes next.
+        for task in tasks.iter().filter(|t| t.fills_slot()) {
+            removal::stop(draft, task);
+        }
+        return;
+    }
     let runs = tasks.iter().any(|t| t.fills_slot() && t.status.state == TaskState::Running);
     let beside = runs && wanted.order(slot) == UpdateOrder::StartFirst;
     if !beside {

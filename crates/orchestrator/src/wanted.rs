@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, Constraint, Leave, LeaveReason, Mode, Node, NodeId, NodeState, Service, ServiceId, Slot,
-    Task, TaskSpec, Time,
+    Availability, Leave, LeaveReason, Mode, Node, NodeId, NodeState, Service, ServiceId, Slot, Task,
+    TaskSpec, Time,
 };
 use store::{ServiceUse, Tables};
 
@@ -13,7 +13,7 @@ use store::{ServiceUse, Tables};
 pub(crate) enum Found<'a> {
     /// It was removed, or never was: nothing of it is wanted.
     Gone,
-    /// It is in flight, or its mode is none that is kept here: leave it alone.
+    /// It is in flight: leave it alone.
     LeaveAlone,
     /// Here it is.
     Here(Wanted<'a>),
@@ -45,8 +45,7 @@ pub(crate) enum Place {
 pub(crate) fn find(view: &Tables, id: ServiceId) -> Found<'_> {
     let Some(service) = view.service(id) else { return Found::Gone };
     let Some(revision) = view.revision(service.revision) else { return Found::LeaveAlone };
-    let kept_here = matches!(service.mode, Mode::Replicated { .. } | Mode::Global);
-    if !kept_here || !view.is_settled(service.meta.modified) {
+    if !view.is_settled(service.meta.modified) {
         return Found::LeaveAlone;
     }
     Found::Here(Wanted { view, service, spec: &revision.task })
@@ -71,11 +70,20 @@ impl<'a> Wanted<'a> {
         is_updating(self.service)
     }
 
+    /// True for a slot in which a canary shall stand beside the slot's own task.
+    pub(crate) fn has_canary(&self, slot: Slot) -> bool {
+        matches!(slot, Slot::Number(n) if n < self.service.canaries())
+    }
+
     pub(crate) fn place(&self, slot: Slot) -> Place {
         match (self.service.mode, slot) {
             (Mode::Replicated { replicas }, Slot::Number(n)) if n < replicas => Place::Wanted,
             (Mode::Replicated { replicas }, _) => {
                 Place::Unwanted(format!("replicas {replicas}, filled {}", self.used().filled()))
+            }
+            (Mode::Batch { completions, .. }, Slot::Number(n)) if n < completions => Place::Wanted,
+            (Mode::Batch { completions, .. }, _) => {
+                Place::Unwanted(format!("completions {completions}, filled {}", self.used().filled()))
             }
             (_, Slot::Node(id)) => match self.view.node(id) {
                 None => Place::Unwanted(format!("node {id} was removed from the cluster")),
@@ -97,10 +105,7 @@ impl<'a> Wanted<'a> {
         if node.availability == Availability::Pause {
             return Place::Kept;
         }
-        match broken_constraint(self.spec, node) {
-            Some(constraint) => Place::Unwanted(why_unfit(node, constraint)),
-            None => Place::Wanted,
-        }
+        why_unfit(self.spec, node).map_or(Place::Wanted, Place::Unwanted)
     }
 
     /// How many slots it has.
@@ -118,7 +123,9 @@ impl<'a> Wanted<'a> {
     }
 
     fn leaving_from(&self, node: &Node, now: Time, task: &Task) -> Option<Leave> {
-        if matches!(task.slot, Slot::Node(_)) || !task.is_running() {
+        // A canary stands beside what counts: it goes at once, and is tried elsewhere.
+        let canary = self.service.tries_canaries() && task.revision == self.service.revision;
+        if matches!(task.slot, Slot::Node(_)) || !task.is_running() || canary {
             return None;
         }
         if node.loses_tasks() {
@@ -138,13 +145,13 @@ impl<'a> Wanted<'a> {
         let fits = |revision| {
             let spec = self.view.revision(revision).map(|r| &r.task);
             let node = self.view.node(node).filter(|node| node.takes_tasks());
-            spec.zip(node).is_some_and(|(spec, node)| broken_constraint(spec, node).is_none())
+            spec.zip(node).is_some_and(|(spec, node)| why_unfit(spec, node).is_none())
         };
         fits(task.revision) && fits(self.service.revision)
     }
 
     /// Why a task of a numbered slot may not stay on its node: the node is down, drained or gone, or,
-    /// unless it is paused, no longer meets a constraint of the spec that the task was made from.
+    /// unless it is paused, no longer meets a constraint or has a platform of the spec that the task was made from.
     /// (Constraints of a newer revision are met by the update, at its own pace.) A task that leaves within
     /// the budget of its service stays until then.
     pub(crate) fn loss(&self, now: Time, task: &Task) -> Option<String> {
@@ -159,7 +166,7 @@ impl<'a> Wanted<'a> {
             return None;
         }
         let revision = self.view.revision(task.revision)?;
-        broken_constraint(&revision.task, node).map(|constraint| why_unfit(node, constraint))
+        why_unfit(&revision.task, node)
     }
 }
 
@@ -168,17 +175,21 @@ pub(crate) fn is_updating(service: &Service) -> bool {
     service.update_status.as_ref().is_some_and(|status| status.state.is_active())
 }
 
-fn broken_constraint<'a>(spec: &'a TaskSpec, node: &Node) -> Option<&'a Constraint> {
-    spec.placement.constraints.iter().find(|constraint| !constraint.holds(node))
-}
-
 fn why_lost(node: &Node) -> String {
     let what = if node.status.state == NodeState::Down { "down" } else { "drained" };
     format!("node {} is {what}", name_of(node))
 }
 
-fn why_unfit(node: &Node, constraint: &Constraint) -> String {
-    format!("node {} does not meet {constraint}", name_of(node))
+/// Which constraint does not hold, or that the programs are made for other platforms.
+fn why_unfit(spec: &TaskSpec, node: &Node) -> Option<String> {
+    let placement = &spec.placement;
+    if let Some(constraint) = placement.constraints.iter().find(|constraint| !constraint.holds(node)) {
+        return Some(format!("node {} does not meet {constraint}", name_of(node)));
+    }
+    let here = &node.description.platform;
+    let fits = placement.platforms.is_empty() || placement.platforms.iter().any(|p| p.runs_on(here));
+    let why = || format!("node {} is {}/{}, for which it is not made", name_of(node), here.os, here.arch);
+    (!fits).then(why)
 }
 
 /// A node as people know it: its host name, or its id while that is not known.

@@ -83,7 +83,7 @@ fn fill(world: &mut World, service: ServiceId, tasks: u32, first_id: u128) {
             desired: Desired::Running,
             start_after: None,
         };
-        let assigned = Change::AssignTask { task: id, node, ports: Box::default() };
+        let assigned = Change::AssignTask { task: id, node, ports: Box::default(), named: Box::default() };
         let running = Change::ReportTask {
             task: id,
             node,
@@ -116,6 +116,17 @@ const ROWS: &[Row] = &[
         |c| Key::Service(c.large),
         30,
         5,
+    ),
+    (
+        "two canaries of the large one",
+        |c| {
+            let update = model::UpdatePolicy { canary: 2, ..model::UpdatePolicy::default() };
+            c.world.policies(c.large, update, model::UpdatePolicy::default());
+            c.world.update(c.large, spec("runs"));
+        },
+        |c| Key::Service(c.large),
+        30,
+        2,
     ),
     (
         "five replicas fewer of the large one",

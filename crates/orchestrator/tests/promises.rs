@@ -42,13 +42,18 @@ fn any_spec(dice: &mut Dice) -> TaskSpec {
     task.replace.delay = Span::from_millis(dice.pick(&[500, 5_000, 70_000]));
     task.replace.max_attempts = dice.pick(&[0, 1, 3]);
     task.replace.window = Span::from_secs(dice.pick(&[0, 1, 60]));
+    task.programs[0].reserve.nano_cpus = dice.pick(&[0, 0, 1, 3]);
     let stop = dice.pick(&["0", "0", "2500", "90000"]);
     task.programs[0].env.insert("STOP_MS".into(), stop.into());
     task
 }
 
 fn pace(dice: &mut Dice) -> UpdatePolicy {
+    let canary = dice.pick(&[0, 0, 1, 2]);
     UpdatePolicy {
+        canary,
+        auto_promote: canary > 0 && dice.roll(2) == 0,
+        promote_within: Span::from_secs(dice.pick(&[20, 600])),
         parallelism: dice.pick(&[0, 1, 2]),
         delay: Span::from_secs(dice.pick(&[0, 3])),
         monitor: Span::from_secs(dice.pick(&[0, 5, 5, 90])),
@@ -74,11 +79,8 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
             let task = any_spec(dice);
             w.update(id, task);
         }
-        5 => {
-            if w.tables.service(id).expect("it is there").previous.is_some() {
-                w.roll_back(id);
-            }
-        }
+        5 => w.roll_back_if_there(id),
+        13 if w.tables.service(id).expect("it is there").tries_canaries() => w.promote(id),
         6 => {
             w.delete(id);
             let mode = if dice.roll(3) == 0 { Mode::Global } else { replicas(dice.roll(5) as u32) };
@@ -93,6 +95,7 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
                 dice.pick(&[NodeState::Ready, NodeState::Ready, NodeState::Down, NodeState::Disconnected]);
             w.state(node, state);
         }
+        10 if dice.roll(2) == 0 => w.describe(node, |d| d.resources.nano_cpus = dice.pick(&[1, 4, 9])),
         10 => w.label(node, "zone", dice.pick(&["east", "west"])),
         11 => {
             w.remove_node(node);
@@ -100,6 +103,7 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
         }
         12 => {
             let (update, rollback) = (pace(dice), pace(dice));
+            let rollback = UpdatePolicy { canary: 0, ..rollback };
             w.policies(id, update, rollback);
         }
         13 => {
@@ -125,6 +129,8 @@ fn happen(w: &mut World, dice: &mut Dice, services: &mut [ServiceId]) {
         }
         _ => w.change_cluster(|c| {
             c.history = dice.roll(6) as u32;
+            c.history_failed = dice.pick(&[0, 0, 1, 3]);
+            c.history_age = Span::from_secs(dice.pick(&[0, 0, 20, 300]));
             c.orphan_after = Span::from_secs(dice.pick(&[30, 86_400]));
         }),
     }
@@ -195,8 +201,9 @@ fn script(seed: u64, pipeline: usize) -> World {
 fn end_well(w: &mut World, services: &[ServiceId]) {
     w.flying.clear();
     w.intruding.clear();
-    w.change_cluster(|c| c.history = 2);
+    w.change_cluster(|c| (c.history, c.history_failed, c.history_age) = (2, 0, Span::ZERO));
     for name in NODES {
+        w.describe(name, |d| d.resources.nano_cpus = 1_000);
         w.availability(name, Availability::Active);
         w.state(name, NodeState::Ready);
     }
@@ -212,6 +219,9 @@ fn end_well(w: &mut World, services: &[ServiceId]) {
         assert!(!state(w), "an update never ends: {} {}", w.show(*id), w.update_state(*id));
     }
     for id in services {
+        let service = w.tables.service(*id).expect("it is there");
+        let (update, rollback) = (UpdatePolicy { auto_promote: true, ..service.update }, service.rollback);
+        w.policies(*id, update, rollback);
         w.update(*id, spec("runs"));
     }
     w.pass(Span::from_secs(1800));

@@ -352,39 +352,6 @@ fn of_two_tasks_in_a_slot_the_furthest_stays() {
 }
 
 #[test]
-fn history_is_kept_by_count_and_a_lower_limit_works_at_once() {
-    let mut w = World::new(&["a"]);
-    w.change_cluster(|c| c.history = 7);
-    let s = w.create(replicas(1), with(spec("exits 1 100"), |t| t.replace.delay = SECOND));
-    w.pass(Span::from_secs(30));
-    assert_eq!(w.ended(s), 7);
-    for limit in [5, 1, 0] {
-        w.change_cluster(|c| c.history = limit);
-        w.settle();
-        assert_eq!(w.ended(s), limit as usize, "{}", w.show(s));
-    }
-    w.pass(Span::from_secs(10));
-    assert_eq!(w.ended(s), 0);
-    assert_eq!(w.tables.service_use(s).filled(), 1);
-}
-
-#[test]
-fn history_keeps_what_the_policy_counts_and_why_a_slot_is_empty() {
-    let mut w = World::new(&["a"]);
-    w.change_cluster(|c| c.history = 0);
-    let counted = w.create(replicas(1), with(spec("exits 1 0"), |t| t.replace.max_attempts = 8));
-    let over = w.create(replicas(1), with(spec("exits 0 0"), |t| t.replace.condition = Condition::OnFailure));
-    w.settle();
-    assert_eq!((w.ended(counted), w.ended(over)), (9, 1));
-    w.pass(Span::from_secs(100));
-    assert_eq!((w.ended(counted), w.ended(over)), (9, 1));
-    w.scale(counted, 0);
-    w.scale(over, 0);
-    w.settle();
-    assert_eq!((w.ended(counted), w.ended(over)), (0, 0));
-}
-
-#[test]
 fn ten_thousand_replicas_in_bounded_plans() {
     let mut w = World::new(&["a", "b"]);
     w.sweeps = false;

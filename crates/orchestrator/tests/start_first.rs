@@ -47,7 +47,7 @@ fn the_old_task_runs_until_the_new_one_has_been_watched() {
     assert_eq!(w.revisions(s), [2, 2]);
 }
 
-/// moby#37972: an update that never gets well, with a rollback: the old task runs all the time.
+/// U1 (moby#37972): an update that never gets well, with a rollback: the old task runs all the time.
 #[test]
 fn a_rollback_never_touches_a_healthy_original() {
     for broken in ["rejects", "stuck", "exits 1 0", "exits 1 4000"] {
@@ -173,7 +173,7 @@ fn a_surge_that_fits_in_time_goes_on() {
     assert_eq!(w.state_of(s), Some(UpdateState::Completed));
 }
 
-/// swarmkit#2242: the number of replicas is right in the end, whatever dies meanwhile.
+/// U4 (swarmkit#2242): the number of replicas is right in the end, whatever dies meanwhile.
 #[test]
 fn replicas_are_right_after_ends_in_the_middle() {
     for order in [UpdateOrder::StopFirst, UpdateOrder::StartFirst] {
@@ -493,4 +493,38 @@ fn what_crashes_after_the_update_keeps_no_other_slot_back() {
     w.pass(seconds(60));
     assert!(w.update_state(s).starts_with("completed"), "{}", w.update_state(s));
     assert!(!w.revisions(s).contains(&1), "{:?}: {}", w.revisions(s), w.show(s));
+}
+
+/// The original of a slot ends by itself after a rollback: its own policy decides, although what stood beside it is newer.
+#[test]
+fn an_original_that_ends_after_a_rollback_is_replaced_as_its_policy_says() {
+    let mut w = World::new(&["a"]);
+    let once = |command| with(spec(command), |t| t.replace.condition = Condition::OnFailure);
+    let s = w.create_with(replicas(1), once("exits 0 30000"), start_first());
+    w.settle();
+    w.update(s, once("stuck"));
+    w.pass(seconds(2));
+    w.roll_back(s);
+    w.pass(seconds(60));
+    assert_eq!(w.show(s), "1: complete, shutdown");
+}
+
+/// The last task of a slot that was changed cannot end, since its node is away: once that is known, the next slot's turn comes.
+#[test]
+fn an_update_goes_on_when_the_node_of_an_old_task_is_down() {
+    let mut w = World::new(&["a", "b"]);
+    let s = w.create_with(replicas(2), slow("runs"), start_first());
+    w.settle();
+    w.update(s, slow("runs"));
+    w.settle();
+    // The old one's node no longer answers, and nobody knows yet.
+    let old = w.tables.tasks_of_slot(s, Slot::Number(0)).next().expect("the old one").clone();
+    let name =
+        w.tables.node(old.node.expect("its node")).expect("it is there").description.hostname.to_string();
+    w.state(&name, NodeState::Disconnected);
+    w.pass(seconds(20));
+    w.state(&name, NodeState::Down);
+    w.settle();
+    w.pass(seconds(20));
+    assert_eq!(w.revisions(s), [2, 2], "{}", w.show(s));
 }

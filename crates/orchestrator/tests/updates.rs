@@ -236,3 +236,62 @@ fn constraints_of_a_new_revision_are_met_at_the_pace_of_the_update() {
     let on_b = |t: &std::sync::Arc<model::Task>| t.node == Some(w.node_named("b").id);
     assert!(w.tables.tasks_of_service(s).filter(|t| t.fills_slot()).all(on_b), "{}", w.show(s));
 }
+
+/// 1 to 2 (half way), to 3 (hardly begun), back to what 2 was: its tasks stay.
+#[test]
+fn back_to_a_revision_that_some_slots_run_keeps_their_tasks() {
+    let mut w = World::new(&["a"]);
+    let s = w.create(replicas(4), slow("runs"));
+    w.settle();
+    w.update(s, slow("runs"));
+    w.pass(Span::from_secs(12));
+    let second = w.tables.service(s).expect("it is there").revision;
+    w.update(s, slow("stuck"));
+    w.pass(SECOND);
+    let of_second = |w: &World| -> Vec<model::TaskId> {
+        let filling = w.tables.tasks_of_service(s).filter(|t| t.fills_slot());
+        filling.filter(|t| t.revision == second).map(|t| t.id).collect()
+    };
+    let before = of_second(&w);
+    assert!(before.len() >= 2, "{}", w.show(s));
+    w.change_service(s, |service| service.revise(second));
+    w.pass(Span::from_secs(60));
+    assert!(before.iter().all(|id| of_second(&w).contains(id)), "{}", w.show(s));
+    assert_eq!(w.revisions(s), [2; 4]);
+    assert_eq!(w.state_of(s), Some(UpdateState::Completed));
+}
+
+/// D13 (nomad#12680, #16515, #14925): a node that is cut off and comes back before it is given up neither stops nor starts anything, whatever the
+/// policy, and its task gets the next update. One that was given up is replaced exactly once.
+#[test]
+fn d13_a_node_that_comes_back_has_what_it_had_and_gets_the_update() {
+    for condition in [Condition::Any, Condition::None] {
+        let mut w = World::new(&["a", "b"]);
+        let task = |force| {
+            with(constrained("runs", "node.hostname==a"), |t| {
+                t.replace.condition = condition;
+                t.force = force;
+            })
+        };
+        let s = w.create(replicas(1), task(0));
+        w.settle();
+        let before = w.show(s);
+        for state in [model::NodeState::Disconnected, model::NodeState::Unknown, model::NodeState::Ready] {
+            w.state("a", state);
+            w.pass(Span::from_secs(20));
+            assert_eq!(w.show(s), before, "{state:?}");
+        }
+        w.update(s, task(1));
+        w.pass(Span::from_secs(30));
+        assert_eq!((w.revisions(s), w.state_of(s)), (vec![2], Some(UpdateState::Completed)), "{}", w.show(s));
+
+        w.state("a", model::NodeState::Down);
+        w.pass(Span::from_secs(30));
+        w.state("a", model::NodeState::Ready);
+        w.pass(Span::from_secs(90));
+        assert_eq!(w.show(s), "1: shutdown, shutdown, running@a");
+        w.update(s, task(2));
+        w.pass(Span::from_secs(30));
+        assert_eq!(w.revisions(s), [3], "{}", w.show(s));
+    }
+}

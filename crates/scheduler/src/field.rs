@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use model::{BoundPort, DriverKind, Node, NodeId, Protocol, Resources, ServiceId, Task, TaskId};
+use model::{
+    BoundPort, DriverKind, NamedResource, Node, NodeId, Protocol, Resources, ServiceId, Task, TaskId,
+};
 use store::{NodeUse, Tables};
 
 use crate::need::{Need, driver_bit};
@@ -44,6 +46,9 @@ pub(crate) struct Seat<'v> {
     promised: BTreeMap<Arc<str>, i64>,
     /// Ports promised by this pass.
     ports: BTreeMap<(Protocol, u16), TaskId>,
+    /// Named resources promised by this pass; seldom any.
+    #[allow(clippy::box_collection, reason = "a pass goes through seats at random, and their size counts")]
+    named: Option<Box<BTreeSet<NamedResource>>>,
     /// The turn in which `taken` counts.
     turn: u32,
     /// Tasks of that turn's service that the pass has placed here.
@@ -75,6 +80,7 @@ impl<'v> Seat<'v> {
             used,
             promised: BTreeMap::new(),
             ports: BTreeMap::new(),
+            named: None,
             turn: 0,
             taken: 0,
             gone: None,
@@ -155,6 +161,25 @@ impl<'v> Seat<'v> {
     pub fn take(&mut self, need: &Need, task: TaskId, ports: &[BoundPort]) {
         self.load += 1;
         self.hold(need, task, ports);
+    }
+
+    /// Gives away the named resources for a reservation that fits: of each kind that has names here the first ones, in the
+    /// order of their names, that no task has and that this pass has not given away.
+    pub fn choose_named(&mut self, need: &Resources) -> Box<[NamedResource]> {
+        if need.generic.is_empty() || self.node.description.named.is_empty() {
+            return Box::default();
+        }
+        let promised = self.named.get_or_insert_default();
+        let mut chosen = Vec::new();
+        for (kind, amount) in &need.generic {
+            let Some(values) = self.node.description.named.get(kind) else { continue };
+            let one = |value: &Arc<str>| NamedResource { kind: Arc::clone(kind), value: Arc::clone(value) };
+            let free = |one: &NamedResource| self.used.holder_of(one).is_none() && !promised.contains(one);
+            let wanted = usize::try_from(*amount).unwrap_or(0);
+            chosen.extend(values.iter().map(one).filter(free).take(wanted));
+        }
+        promised.extend(chosen.iter().cloned());
+        chosen.into()
     }
 
     /// Keeps room for a task that cannot be placed before others have ended.

@@ -91,8 +91,7 @@ fn object_to_sharing(seat: &Seat, need: &Need) -> Option<Objection> {
             }
         }
     }
-    let most = need.spec.placement.max_replicas;
-    if most > 0 && seat.tasks_of(need) >= most {
+    if need.per_node.is_some_and(|most| seat.tasks_of(need) >= most) {
         return Some(Objection::MaxReplicas);
     }
     None

@@ -45,8 +45,7 @@ pub(crate) fn lacks(view: &Tables, seat: &Seat, need: &Need) -> Vec<Lack> {
         add(FilterKind::Constraint, text, cost);
     }
     host_ports(view, seat, need, &mut add);
-    let most = need.spec.placement.max_replicas;
-    if most > 0 && seat.tasks_of(need) >= most {
+    if need.per_node.is_some_and(|most| seat.tasks_of(need) >= most) {
         let text = format!("a max replicas per node of {}", seat.tasks_of(need).saturating_add(1));
         add(FilterKind::MaxReplicas, text, LIMIT);
     }
@@ -87,6 +86,7 @@ fn met(constraint: &Constraint) -> (String, u32) {
     let label = |what: &str, name: &Arc<str>| match constraint.operator {
         Operator::Equal => format!("the {what} {name}={value}"),
         Operator::Different => format!("another {what} {name} than {value}"),
+        Operator::Version | Operator::Semver => format!("a {what} {name} of a version {value}"),
     };
     match &constraint.key {
         ConstraintKey::NodeLabel(name) => (label("label", name), LABEL),

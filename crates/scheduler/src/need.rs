@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 use model::{
-    DriverKind, NodeId, Protocol, Resources, RevisionId, ServiceId, Span, Steering, TaskSpec, TaskState, Time,
+    DriverKind, NodeId, Protocol, Resources, RevisionId, ServiceId, Span, Steering, Strategy, TaskSpec,
+    TaskState, Time,
 };
 use store::{ServiceUse, Tables};
 
@@ -15,10 +16,14 @@ pub(crate) struct Need<'v> {
     pub spec: &'v TaskSpec,
     /// What their service wishes.
     pub steering: &'v Steering,
+    /// Which of equally good nodes they get: what their service says, else what the cluster says.
+    pub strategy: Strategy,
     /// The sum of what their programs reserve.
     pub reserve: Resources,
     /// The drivers of their programs, as [`driver_bit`]s.
     pub drivers: u32,
+    /// How many tasks of the service a node may have.
+    pub per_node: Option<u32>,
     /// How many host ports they leave open, TCP and UDP.
     pub open: [u32; 2],
     /// How many tasks of the service hold a node in the view. None: then no node's count has to be looked up.
@@ -53,6 +58,16 @@ pub(crate) fn driver_bit(driver: DriverKind) -> u32 {
     1 << driver as u32
 }
 
+/// Which of equally good nodes the tasks of a service get that says nothing about it.
+pub(crate) fn default_strategy(view: &Tables) -> Strategy {
+    view.cluster().map_or(Strategy::Spread, |cluster| cluster.strategy)
+}
+
+/// True when every fit node is as good as any other, but for what it holds: the usual case, and the cheapest.
+pub(crate) fn is_plain(steering: &Steering, strategy: Strategy) -> bool {
+    steering.is_indifferent() && strategy == Strategy::Spread
+}
+
 impl<'v> Need<'v> {
     /// What the tasks of this revision want, of a service that wishes this and has so many; `None` when the revision is gone.
     pub fn of(
@@ -75,8 +90,28 @@ impl<'v> Need<'v> {
         let holding = TaskState::ALL.into_iter().filter(|state| state.holds_node());
         let active = holding.map(|state| used.by_state(state)).sum();
         let (reserve, asked) = (spec.reservation(), Cell::new(0));
-        let plain = steering.is_plain() && failures.is_none();
-        Some(Self { service, spec, steering, reserve, drivers, open, active, turn, plain, asked, failures })
+        let strategy = steering.strategy.unwrap_or_else(|| default_strategy(view));
+        let plain = is_plain(steering, strategy) && failures.is_none();
+        Some(Self {
+            service,
+            spec,
+            steering,
+            strategy,
+            reserve,
+            drivers,
+            per_node: spec.placement.per_node(),
+            open,
+            active,
+            turn,
+            plain,
+            asked,
+            failures,
+        })
+    }
+
+    /// True when every fit node is as good as any other, but for what it holds and what failed there.
+    pub fn wishes_nothing(&self) -> bool {
+        is_plain(self.steering, self.strategy)
     }
 
     /// How many tasks of the revision failed on a node lately, when they are enough to count; 255 at most.

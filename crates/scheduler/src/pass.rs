@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{RevisionId, Service, Task, TaskId, Unplaced};
+use model::{RevisionId, Service, ServiceId, Task, TaskId, Unplaced};
 use store::{ChangeSet, Tables};
 
 use crate::field::Field;
 use crate::filter::object;
 use crate::need::Need;
+use crate::need::default_strategy;
 use crate::ports;
 use crate::reason::{Tally, node_gone, room_is_made};
 use crate::room::Rooms;
@@ -89,17 +90,7 @@ pub struct Visited {
 /// left), and one that places a few tasks on free nodes O(groups + log nodes). Which events are worth a pass says
 /// [`relevant`](crate::relevant).
 pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
-    let mut pass = Pass {
-        view,
-        limits,
-        field: Field::new(view),
-        sets: Sets::new(limits.set),
-        left: Vec::new(),
-        touched: Vec::new(),
-        rooms: Rooms::default(),
-        turn: 0,
-        out: Placements::default(),
-    };
+    let mut pass = Pass::new(view, limits);
     let groups = turns(view);
     pass.out.visited.groups = groups.len();
     for turn in groups.chunk_by(|a, b| a.service.id == b.service.id) {
@@ -114,6 +105,22 @@ pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
     pass.out.visited.tasks += pass.rooms.read;
     pass.out.held |= pass.rooms.held;
     Placements { sets: pass.sets.finish(), ..pass.out }
+}
+
+/// The nodes as a pass leaves them to a service: without the room that it keeps, before this service has its turn, for tasks that may end
+/// others. `None` when it keeps none, as nearly always.
+pub(crate) fn field_before<'v>(view: &'v Tables, service: ServiceId) -> Option<Field<'v>> {
+    let groups = turns(view);
+    let turns = groups.chunk_by(|a, b| a.service.id == b.service.id);
+    let before = turns.take_while(|turn| turn.first().is_none_or(|group| group.service.id != service));
+    let mut keeping = before.filter(|turn| turn.iter().any(|g| g.service.steering.preempt)).peekable();
+    keeping.peek()?;
+    let limits = Limits::default();
+    let mut pass = Pass::new(view, &limits);
+    keeping.for_each(|turn| pass.take_turn(turn));
+    let mut field = pass.field;
+    field.complete();
+    Some(field)
 }
 
 /// For a group whose tasks need not be read.
@@ -164,7 +171,21 @@ struct Found {
     placed: usize,
 }
 
-impl<'v> Pass<'v, '_> {
+impl<'v, 'l> Pass<'v, 'l> {
+    fn new(view: &'v Tables, limits: &'l Limits) -> Self {
+        Self {
+            view,
+            limits,
+            field: Field::new(view),
+            sets: Sets::new(limits.set, default_strategy(view)),
+            left: Vec::new(),
+            touched: Vec::new(),
+            rooms: Rooms::default(),
+            turn: 0,
+            out: Placements::default(),
+        }
+    }
+
     /// How many more tasks may be placed.
     fn budget(&self) -> usize {
         let most = self.limits.placements.max(self.field.seats().len()).max(1);
@@ -372,8 +393,9 @@ impl<'v> Pass<'v, '_> {
         if !seat.is_moved() {
             self.touched.push(number);
         }
+        let named = seat.choose_named(&need.reserve);
         seat.take(need, task.id, &ports);
-        self.sets.assign(service, task, seat, how, ports);
+        self.sets.assign(service, task, seat, how, (ports, named));
         self.out.placed += 1;
     }
 
@@ -383,7 +405,7 @@ impl<'v> Pass<'v, '_> {
         seats.sort_unstable();
         seats.dedup();
         for left in &mut self.left[first_left..] {
-            if left.need.spec.placement.max_replicas > 0 {
+            if left.need.per_node.is_some() {
                 let taken = seats.iter().map(|seat| (*seat, self.field.seat(*seat).taken_in(turn)));
                 left.taken = taken.collect();
             }

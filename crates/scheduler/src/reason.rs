@@ -233,7 +233,7 @@ impl<'v, 'n> Tally<'v, 'n> {
             FilterKind::Platform => self.platform_sentence(about),
             FilterKind::HostPort => self.port_sentence(view, about),
             FilterKind::MaxReplicas => {
-                let most = self.need.spec.placement.max_replicas;
+                let most = self.need.spec.placement.per_node().unwrap_or(0);
                 let on = about.on(self.refused[filter as usize]);
                 format!("max replicas per node ({most}) is reached{on}")
             }

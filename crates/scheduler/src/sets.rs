@@ -3,10 +3,11 @@
 use std::fmt::{Arguments, Write};
 use std::sync::Arc;
 
-use model::{BoundPort, Desired, Rule, Service, Steering, Strategy, Task, TaskId, Unplaced, Version};
+use model::{BoundPort, NamedResource, Rule, Service, Steering, Strategy, Task, TaskId, Unplaced, Version};
 use store::{Change, ChangeSet, Guard, ObjectId, Tables};
 
 use crate::field::Seat;
+use crate::need::is_plain;
 use crate::reason::task_name;
 use crate::room::Other;
 
@@ -18,6 +19,8 @@ use crate::room::Other;
 pub(crate) struct Sets {
     /// Most placements in one set.
     limit: usize,
+    /// What the cluster says of services that name no strategy.
+    default: Strategy,
     done: Vec<ChangeSet>,
     open: ChangeSet,
     /// Placements in the open set.
@@ -62,9 +65,10 @@ struct First {
 
 impl Sets {
     /// No sets yet, of at most `limit` placements each.
-    pub fn new(limit: usize) -> Self {
+    pub fn new(limit: usize, default: Strategy) -> Self {
         Self {
             limit: limit.max(1),
+            default,
             done: Vec::new(),
             open: ChangeSet::default(),
             assigns: 0,
@@ -82,7 +86,7 @@ impl Sets {
         task: &Task,
         seat: &mut Seat,
         how: How,
-        ports: Box<[BoundPort]>,
+        (ports, named): (Box<[BoundPort]>, Box<[NamedResource]>),
     ) {
         if self.assigns == self.limit {
             self.end_note(service);
@@ -93,7 +97,7 @@ impl Sets {
             self.guard(ObjectId::Node(seat.node.id), seat.node.meta.modified);
         }
         self.guard(ObjectId::Task(task.id), task.modified);
-        self.open.changes.push(Change::AssignTask { task: task.id, node: seat.node.id, ports });
+        self.open.changes.push(Change::AssignTask { task: task.id, node: seat.node.id, ports, named });
         self.assigns += 1;
         self.note.tasks += 1;
         if seat.noted_in != self.notes {
@@ -119,15 +123,18 @@ impl Sets {
             return;
         };
         let only = (tasks == 1).then_some(task);
+        let steering = &service.steering;
+        let strategy = steering.strategy.unwrap_or(self.default);
+        let plain = is_plain(steering, strategy);
         let mut say = |text: Arguments| self.decide(service, Rule::Placed, only, text);
         match (how, tasks) {
-            (How::Spread { .. }, 1) if !service.steering.is_plain() => {
-                say(format_args!("placed on {hostname}: {}", order(&service.steering)));
+            (How::Spread { .. }, 1) if !plain => {
+                say(format_args!("placed on {hostname}: {}", order(steering, strategy)));
             }
-            (How::Spread { .. }, _) if !service.steering.is_plain() => say(format_args!(
+            (How::Spread { .. }, _) if !plain => say(format_args!(
                 "{tasks} tasks placed on {}: {}",
                 counted(nodes, "node", "nodes"),
-                order(&service.steering)
+                order(steering, strategy)
             )),
             (How::Spread { of_service }, 1) => say(format_args!(
                 "placed on {hostname}: fewest tasks of the service ({of_service}), then fewest tasks in all ({load})"
@@ -164,17 +171,17 @@ impl Sets {
         let (name, hostname) = (task_name(view, task.id), &seat.node.description.hostname);
         for other in end {
             self.guard(ObjectId::Task(other.task.id), other.task.modified);
-            self.open.changes.push(Change::DirectTask { task: other.task.id, desired: Desired::Shutdown });
             let victim = task_name(view, other.task.id);
             let (low, high) = (other.service.priority, service.priority);
+            let why = format!("to make room for {name}: its priority {low} is below {high}");
             self.decide(
                 other.service,
                 Rule::Preempted,
                 Some(other.task.id),
-                format_args!(
-                    "{victim} on {hostname} ends to make room for {name}: its priority {low} is below {high}"
-                ),
+                format_args!("{victim} on {hostname} ends {why}"),
             );
+            let reason = format!("ended {why}").into();
+            self.open.changes.push(Change::DismissTask { task: other.task.id, reason });
         }
         let names: Vec<String> = end.iter().take(3).map(|other| task_name(view, other.task.id)).collect();
         let more = if end.len() > 3 { format!(" and {} more", end.len() - 3) } else { String::new() };
@@ -236,7 +243,7 @@ impl Sets {
 }
 
 /// What was looked at, in its order.
-fn order(steering: &Steering) -> String {
+fn order(steering: &Steering, strategy: Strategy) -> String {
     let mut parts = Vec::new();
     if !steering.preferences.is_empty() {
         let keys: Vec<String> = steering.preferences.iter().map(|p| p.over.to_string()).collect();
@@ -245,7 +252,7 @@ fn order(steering: &Steering) -> String {
     if !steering.affinities.is_empty() {
         parts.push("highest affinity first".into());
     }
-    parts.push(match steering.strategy {
+    parts.push(match strategy {
         Strategy::Spread => "fewest tasks of the service first".into(),
         Strategy::Binpack => "fullest node first".into(),
     });

@@ -41,7 +41,7 @@ impl Rank {
             let (first, second) = (seat.tasks_of(need), seat.load);
             return Self { penalty: 0, first, second, node: seat.node.id, seat: number };
         }
-        let (first, second) = match need.steering.strategy {
+        let (first, second) = match need.strategy {
             Strategy::Spread => (seat.tasks_of(need), seat.load),
             Strategy::Binpack => (u32::MAX - seat.fullness(), u32::MAX - seat.load),
         };
@@ -55,7 +55,7 @@ impl Rank {
 
     /// True when no node can be better, but for its load.
     fn is_best(&self, need: &Need) -> bool {
-        self.penalty == 0 && self.first == 0 && need.steering.is_plain()
+        self.penalty == 0 && self.first == 0 && need.wishes_nothing()
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn candidates<'v>(field: &mut Field, need: &Need<'v>, wanted: usize) 
     if !need.steering.preferences.is_empty() {
         field.complete();
         Candidates::Tree(Tree::of(field, need))
-    } else if many || !need.steering.is_plain() {
+    } else if many || !need.wishes_nothing() {
         all(field, need)
     } else {
         first(field, need, wanted)

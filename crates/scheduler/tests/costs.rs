@@ -35,7 +35,7 @@ fn a_group_costs_its_candidates_and_its_tasks() {
             },
             NODES as usize,
         ),
-        ("packing", |w| w.steer(2, |s| s.strategy = Strategy::Binpack), NODES as usize),
+        ("packing", |w| w.steer(2, |s| s.strategy = Some(Strategy::Binpack)), NODES as usize),
     ];
     for (what, wish, asked) in wishes {
         let few = schedule(&crowded(1_000, wish).tables, &Limits::default());

@@ -351,3 +351,68 @@ fn everything_that_a_node_lacks_is_told_at_once() {
     let cost = |at: usize| verdicts[at].lacks.iter().map(|l| l.cost).sum::<u32>();
     assert!(cost(0) > cost(1), "another machine costs more than a command and a label");
 }
+
+#[test]
+fn versions_are_compared_and_hosts_are_distinct() {
+    let kernel = |n: u32, version: &str| labelled(node(n), "kernel", version);
+    for (constraint, spread) in [
+        ("node.labels.kernel version >= 0.6.1", [0, 3, 0]),
+        ("node.labels.kernel semver >= 0.6.1", [2, 1, 0]),
+        ("node.labels.kernel version >= 1.2, < 2", [0, 3, 0]),
+        ("node.labels.kernel version >= 2", [0, 0, 0]),
+        ("distinct_hosts", [1, 1, 1]),
+        ("distinct_hosts==false", [1, 1, 1]),
+    ] {
+        let mut w = World::new([kernel(1, "1.3.0-beta1"), kernel(2, "1.2"), node(3)]);
+        w.service(1, constrained(spec(reserve(CPU, 0)), &[constraint]));
+        w.tasks(1, 3);
+        w.settle();
+        assert_eq!(w.spread_of(1), spread, "{constraint}");
+    }
+    for (constraints, placed) in [(&["distinct_hosts"][..], 2), (&["distinct_hosts==false"], 3), (&[], 3)] {
+        let mut w = World::new((1..=2).map(node));
+        w.service(1, constrained(light(), constraints));
+        let tasks = w.tasks(1, 3);
+        w.settle();
+        let on_a_node = tasks.iter().filter(|t| w.node_of(**t).is_some()).count();
+        assert_eq!(on_a_node, placed, "{constraints:?}");
+        if placed == 2 {
+            let why = w.why(tasks[2]);
+            assert_eq!(why, "no suitable node (max replicas per node (1) is reached on 2 nodes)");
+        }
+    }
+}
+
+/// The named resources that a task was given.
+fn given(w: &World, task: u32) -> Vec<String> {
+    w.task(task).named.iter().map(|one| format!("{}:{}", one.kind, one.value)).collect()
+}
+
+#[test]
+fn named_resources_are_given_out_once_and_given_back() {
+    let with_cards = |n: u32, cards: &[&str]| {
+        described(node(n), |d| {
+            d.resources.generic.insert("gpu".into(), cards.len() as i64);
+            d.named.insert("gpu".into(), cards.iter().map(|card| (*card).into()).collect());
+            d.resources.generic.insert("disk".into(), 4);
+        })
+    };
+    let mut w = World::new([with_cards(1, &["c", "a", "b"])]);
+    let wants = |gpus: i64| {
+        let mut spec = light();
+        spec.programs[0].reserve.generic = [("gpu".into(), gpus), ("disk".into(), 1)].into();
+        spec
+    };
+    w.service(1, wants(1));
+    let first = w.tasks(1, 2);
+    w.service(2, wants(2));
+    let pair = w.tasks(2, 1)[0];
+    w.settle();
+    assert_eq!((given(&w, first[0]), given(&w, first[1])), (vec!["gpu:a".into()], vec!["gpu:b".into()]));
+    assert_eq!(w.node_of(pair), None, "{}", w.why(pair));
+    w.report(first[0], TaskState::Failed);
+    w.settle();
+    assert_eq!(given(&w, pair), ["gpu:a", "gpu:c"], "what was given back, and what was never given");
+    // Of a kind that is only counted there, nobody gets names.
+    assert!(given(&w, first[1]).iter().all(|one| !one.starts_with("disk")));
+}

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use model::{Desired, Protocol, TaskState};
-use scheduler::{Limits, schedule};
+use scheduler::{Limits, explain, schedule};
 
 /// A full node of 4 processors: four tasks of service 1, whose priority is 40; and service 2, of which a task needs two
 /// processors and may end others.
@@ -29,6 +29,8 @@ fn the_fewest_end_and_the_room_is_used_once_it_is_there() {
     w.settle();
     assert_eq!(told_to_end(&w, &low), low[..2], "two are enough");
     assert_eq!(w.node_of(high), None, "nothing is promised twice");
+    let reason = "ended to make room for s2.1: its priority 40 is below 50";
+    assert_eq!(w.task(low[0]).dismissed.as_deref(), Some(reason), "the task itself says why");
     assert_eq!(w.said(1), "preempted: s1.2 on n1 ends to make room for s2.1: its priority 40 is below 50");
     assert_eq!(w.why(high), "no suitable node (room is kept for it on n1, until tasks there have ended)");
 
@@ -37,6 +39,9 @@ fn the_fewest_end_and_the_room_is_used_once_it_is_there() {
     w.report(low[0], TaskState::Shutdown);
     w.settle();
     assert_eq!((w.node_of(high), w.node_of(again[0])), (None, None));
+    // What is kept is not free for others, and whoever asks is told so: a processor is, in truth, unused.
+    let verdicts = explain(&w.tables, w.task(again[0]));
+    assert!(verdicts[0].refusal.is_some(), "{verdicts:?}");
     w.report(low[1], TaskState::Shutdown);
     w.settle();
     assert_eq!((w.node_of(high), w.node_of(again[0])), (Some(1), None));

@@ -100,7 +100,7 @@ fn random_steering(chance: &mut Chance, preempt: bool) -> Steering {
     Steering {
         preferences: (0..chance.below(3)).map(|_| preference(chance)).collect(),
         affinities: (0..chance.below(3)).map(|_| affinity(chance)).collect(),
-        strategy: if chance.one_in(3) { Strategy::Binpack } else { Strategy::Spread },
+        strategy: chance.one_in(3).then_some(Strategy::Binpack),
         preempt: preempt && chance.one_in(2),
     }
 }

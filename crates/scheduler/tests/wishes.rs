@@ -3,8 +3,9 @@
 mod common;
 
 use common::*;
-use model::{Affinity, Platform, Preference, Strategy, Target, TaskState};
+use model::{Affinity, Cluster, ClusterId, Platform, Preference, Strategy, Target, TaskState};
 use scheduler::explain;
+use store::Change;
 
 /// Nodes 1, 2, ... with a region and a zone each; an empty text is no label.
 fn in_zones(places: &[(&str, &str)]) -> World {
@@ -155,11 +156,31 @@ fn packing_fills_one_node_after_the_other() {
     w.tasks(2, 1);
     w.settle();
     w.service(1, spec(reserve(CPU, 0)));
-    w.steer(1, |s| s.strategy = Strategy::Binpack);
+    w.steer(1, |s| s.strategy = Some(Strategy::Binpack));
     w.tasks(1, 5);
     w.settle();
     assert_eq!(w.spread_of(1), [2, 3, 0], "n2 was the fullest");
     assert_eq!(w.said(1), "placed: 5 tasks placed on 2 nodes: fullest node first");
+}
+
+#[test]
+fn a_service_without_a_strategy_has_the_one_of_the_cluster() {
+    for (of_cluster, own, spread) in [
+        (Strategy::Binpack, None, [3, 0, 0]),
+        (Strategy::Binpack, Some(Strategy::Spread), [1, 1, 1]),
+        (Strategy::Spread, None, [1, 1, 1]),
+        (Strategy::Spread, Some(Strategy::Binpack), [3, 0, 0]),
+    ] {
+        let mut w = World::new((1..=3).map(node));
+        let cluster = Cluster { strategy: of_cluster, ..Cluster::new(ClusterId::from_u128(1), "test") };
+        w.must(vec![Change::PutCluster(cluster)]);
+        w.service(1, spec(reserve(CPU, 0)));
+        w.steer(1, |s| s.strategy = own);
+        w.tasks(1, 3);
+        w.settle();
+        assert_eq!(w.spread_of(1), spread, "{of_cluster:?} {own:?}");
+        assert_eq!(w.said(1).ends_with("fullest node first"), spread[0] == 3, "{}", w.said(1));
+    }
 }
 
 #[test]

@@ -362,7 +362,12 @@ fn create(task: u32) -> Change {
 }
 
 fn assign(task: u32) -> Change {
-    Change::AssignTask { task: task_id(task), node: node_of(task), ports: Box::default() }
+    Change::AssignTask {
+        task: task_id(task),
+        node: node_of(task),
+        ports: Box::default(),
+        named: Box::default(),
+    }
 }
 
 fn report(task: u32, state: TaskState) -> Change {

@@ -3,9 +3,12 @@
 
 mod acknowledged;
 mod backward;
+mod batch;
 mod budget;
 mod converged;
 mod even;
+mod named;
+mod originals;
 mod ports;
 mod reaped;
 mod redeploy;
@@ -79,12 +82,15 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<backward::Backward>::default(),
         Box::<slots::Slots>::default(),
         Box::<budget::Budget>::default(),
+        Box::<originals::Originals>::default(),
         Box::<reservations::Reservations>::default(),
         Box::<ports::Ports>::default(),
+        Box::<named::Named>::default(),
         Box::<same_state::SameState>::default(),
         Box::<reaped::Reaped>::default(),
         Box::<acknowledged::Acknowledged>::default(),
         Box::<converged::Converged>::default(),
+        Box::<batch::Batch>::default(),
         Box::<redeploy::Redeploy>::default(),
         Box::<even::Even>::default(),
         Box::<sweep::Sweep>::default(),

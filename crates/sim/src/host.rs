@@ -11,6 +11,7 @@ use model::sync::{TaskRef, ToManager};
 use model::{Description, NodeId, Resources, Span, TaskId, Time};
 
 use crate::random::Random;
+use crate::script::Size;
 use crate::trace::Trace;
 
 /// A program's name: its task and its name there.
@@ -84,14 +85,14 @@ pub struct Host {
 
 impl Host {
     /// A machine that is off.
-    pub fn new(node: NodeId, name: &str, resources: Resources) -> Self {
+    pub fn new(node: NodeId, name: &str, size: Size) -> Self {
         Self {
             node,
             life: 0,
             on: false,
             connection: 0,
             wake: None,
-            description: Arc::new(description(name, resources)),
+            description: Arc::new(description(name, size)),
             agent: None,
             clock: Span::ZERO,
             steady: Span::ZERO,
@@ -170,8 +171,8 @@ impl Host {
     }
 
     /// It has other resources from now on; its agent still has to be told.
-    pub fn set_resources(&mut self, resources: Resources) {
-        self.description = Arc::new(description(&self.description.hostname, resources));
+    pub fn set_size(&mut self, size: Size) {
+        self.description = Arc::new(description(&self.description.hostname, size));
     }
 
     /// Something happened to the agent.
@@ -372,12 +373,19 @@ fn name(program: &ProgramRef) -> Name {
 }
 
 /// What a simulated machine of this name and size says of itself.
-pub fn description(hostname: &str, resources: Resources) -> Description {
+pub fn description(hostname: &str, size: Size) -> Description {
+    let mut resources = Resources { nano_cpus: size.cpus, memory: size.memory, ..Resources::default() };
+    let mut named = BTreeMap::new();
+    if size.gpus > 0 {
+        resources.generic.insert("gpu".into(), size.gpus.into());
+        named.insert("gpu".into(), (1..=size.gpus).map(|n| format!("gpu-{n}").into()).collect());
+    }
     let driver = |name: &str| model::DriverInfo { name: name.into(), healthy: true, notes: Vec::new() };
     Description {
         hostname: hostname.into(),
         platform: model::Platform { os: "linux".into(), arch: "amd64".into() },
         resources,
+        named,
         drivers: vec![driver("exec"), driver("mock")],
         ..Description::default()
     }

@@ -4,15 +4,16 @@
 //! ```text
 //! seed 7                                  chance, before the first machine (also: managers 3)
 //! nodes 5 cpu=4 mem=8g label zone=a,b     machines that join; labels go round
-//! service web replicas=3 cpu=0.5 port=80  or global; see `service` for the settings
+//! service web replicas=3 cpu=0.5 port=80  or global, or completions=9 concurrency=2, or global-batch; see `service` for the settings
 //! update web version=2; scale web 5; remove web
-//! drain node-1 [within 2m]; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g
+//! promote web; abort web; rollback web    canaries take their slots, or go; the revision before takes its place again
+//! drain node-1 [within 2m]; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g gpu=1
 //! crash node-1 [for 10s]; boot node-1; kill-agent node-1 [for 2s]; remove-node node-1
 //! crash manager-1 [for 5s]; boot manager-1; depose
 //! cut node-1 manager-2; heal; net delay=1ms..20ms loss=0.1% lost=0.1%; disk node-1 fails; drivers node-1 fail; clock node-1 1h
 //! calm                                    every fault ends; machines that are down stay so
 //! end web.1 3                             its program ends with that code
-//! cluster history=2 heartbeat=5s orphan-after=1m rebalance=2
+//! cluster history=2 history-failed=1 history-age=1h heartbeat=5s orphan-after=1m strategy=binpack rebalance=2
 //! run 10s; converge 60s                   time passes; until everything is as wanted
 //! show tasks [web]; show nodes; show services; why web
 //! ```
@@ -39,12 +40,14 @@ pub struct Size {
     pub cpus: i64,
     /// Memory in bytes.
     pub memory: i64,
+    /// Graphics cards: a resource `gpu` whose single ones have names.
+    pub gpus: u8,
 }
 
 impl Default for Size {
-    /// 4 processors and 8 GiB.
+    /// 4 processors, 8 GiB and no graphics card.
     fn default() -> Self {
-        Self { cpus: 4_000_000_000, memory: 8 << 30 }
+        Self { cpus: 4_000_000_000, memory: 8 << 30, gpus: 0 }
     }
 }
 
@@ -81,6 +84,9 @@ pub enum Command {
     Update { name: String, settings: Settings },
     Scale { name: String, replicas: u32 },
     Remove(String),
+    Promote(String),
+    Abort(String),
+    Rollback(String),
     Availability { node: u32, word: &'static str },
     DrainWithin { node: u32, span: Span },
     Label { node: u32, key: String, value: String },
@@ -150,6 +156,9 @@ fn command(words: &[&str]) -> Result<Command, String> {
         }
         ["scale", name, n] => Command::Scale { name: (*name).into(), replicas: number(n)? as u32 },
         ["remove", name] => Command::Remove((*name).into()),
+        ["promote", name] => Command::Promote((*name).into()),
+        ["abort", name] => Command::Abort((*name).into()),
+        ["rollback", name] => Command::Rollback((*name).into()),
         ["drain", n] => Command::Availability { node: node(n)?, word: "drain" },
         ["drain", n, "within", t] => Command::DrainWithin { node: node(n)?, span: span(t)? },
         ["pause", n] => Command::Availability { node: node(n)?, word: "pause" },
@@ -240,7 +249,10 @@ fn size(words: &[&str]) -> Result<Size, String> {
         match word.split_once('=') {
             Some(("cpu", v)) => size.cpus = parse_cpus(v).map_err(|e| e.to_string())?,
             Some(("mem", v)) => size.memory = parse_bytes(v).map_err(|e| e.to_string())?,
-            _ => return Err(format!("{word:?} is neither cpu=N nor mem=SIZE")),
+            Some(("gpu", v)) => {
+                size.gpus = v.parse().map_err(|_| format!("{v:?} is not a number of gpus"))?
+            }
+            _ => return Err(format!("{word:?} is none of cpu=N, mem=SIZE and gpu=N")),
         }
     }
     Ok(size)
@@ -304,7 +316,8 @@ impl fmt::Display for Place {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cpu={} mem={}", model::format_cpus(self.cpus), self.memory)
+        write!(f, "cpu={} mem={}", model::format_cpus(self.cpus), self.memory)?;
+        if self.gpus > 0 { write!(f, " gpu={}", self.gpus) } else { Ok(()) }
     }
 }
 
@@ -336,6 +349,9 @@ impl fmt::Display for Command {
             Self::Scale { name, replicas } => write!(f, "scale {name} {replicas}"),
             Self::Remove(name) => write!(f, "remove {name}"),
             Self::DrainWithin { node, span } => write!(f, "drain node-{node} within {span}"),
+            Self::Promote(name) => write!(f, "promote {name}"),
+            Self::Abort(name) => write!(f, "abort {name}"),
+            Self::Rollback(name) => write!(f, "rollback {name}"),
             Self::Availability { node, word: "active" } => write!(f, "activate node-{node}"),
             Self::Availability { node, word } => write!(f, "{word} node-{node}"),
             Self::Label { node, key, value } => write!(f, "label node-{node} {key}={value}"),
@@ -377,9 +393,10 @@ mod tests {
 
     #[test]
     fn every_command_is_read_as_it_is_written() {
-        let text = "seed 7; managers 3\nnodes 5 cpu=4 mem=8g label zone=a,b\n\
+        let text = "seed 7; managers 3\nnodes 5 cpu=4 mem=8g gpu=2 label zone=a,b\n\
             service web replicas=3 cpu=0.5 constraint=node.labels.zone==a  # a remark\n\
             service probe global\nupdate web version=2; scale web 5; remove web\n\
+            promote web; abort web; rollback web\n\
             drain node-1; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g\n\
             crash node-1 for 10s; boot node-1; kill-agent node-1 for 2s; kill-agent node-1; remove-node node-1\n\
             crash manager-1; boot manager-1; depose; cut node-1 manager-2; heal; calm\n\
@@ -387,7 +404,7 @@ mod tests {
             end web.1 3; cluster history=2; run 10s; converge 1m0s\n\
             show tasks; show tasks web; show nodes; show services; why web";
         let commands = parse(text).expect("it is a script");
-        assert_eq!(commands.len(), 38);
+        assert_eq!(commands.len(), 41);
         let again: Vec<String> = commands.iter().map(ToString::to_string).collect();
         assert_eq!(parse(&again.join("\n")).as_ref(), Ok(&commands));
     }

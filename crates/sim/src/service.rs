@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Condition, DriverKind, Labels, Mode, PortMode, PortSpec, ProgramSpec, ServiceSpec, Span, Steering,
-    TaskSpec, UpdatePolicy, check_service_spec, parse_bytes, parse_cpus,
+    Condition, DriverKind, FailureAction, Labels, Mode, PortMode, PortSpec, ProgramSpec, ServiceSpec, Span,
+    Steering, TaskSpec, UpdateOrder, UpdatePolicy, check_service_spec, parse_bytes, parse_cpus,
 };
 
 use crate::script::Settings;
@@ -56,8 +56,20 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
     match key {
         "replicas" => spec.mode = Mode::Replicated { replicas: count()? },
         "global" => spec.mode = Mode::Global,
+        "completions" => {
+            let concurrency = if let Mode::Batch { concurrency, .. } = spec.mode { concurrency } else { 0 };
+            spec.mode = Mode::Batch { completions: count()?, concurrency };
+        }
+        "concurrency" => match &mut spec.mode {
+            Mode::Batch { concurrency, .. } => *concurrency = count()?,
+            _ => return Err("comes after completions".into()),
+        },
+        "global-batch" => spec.mode = Mode::GlobalBatch,
         "cpu" => program.reserve.nano_cpus = cpus()?,
         "mem" => program.reserve.memory = bytes()?,
+        "gpu" => {
+            program.reserve.generic.insert("gpu".into(), count()?.into());
+        }
         "does" => program.command = value.split(',').map(Arc::from).collect(),
         "version" => {
             program.env.insert("VERSION".into(), value.into());
@@ -84,10 +96,14 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
         }),
         "parallelism" => spec.update.parallelism = count()?,
         "update-delay" => spec.update.delay = span()?,
-        "order" => {
-            let known = model::UpdateOrder::from_word(value);
-            spec.update.order = known.ok_or_else(|| format!("{value:?} is no order"))?;
+        "monitor" => spec.update.monitor = span()?,
+        "order" => spec.update.order = UpdateOrder::from_word(value).ok_or("is no order")?,
+        "on-failure" => {
+            spec.update.failure_action = FailureAction::from_word(value).ok_or("is no failure action")?
         }
+        "canary" => spec.update.canary = count()?,
+        "auto-promote" => spec.update.auto_promote = true,
+        "promote-within" => spec.update.promote_within = span()?,
         "min-healthy" => {
             spec.disruption.min_healthy = model::Amount::parse(value).map_err(|e| e.to_string())?;
         }

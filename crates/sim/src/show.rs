@@ -69,7 +69,15 @@ pub fn services(tables: &Tables) -> String {
         let running = tables.service_use(service.id).running();
         let wanted = match service.mode {
             Mode::Replicated { replicas } => format!("{running}/{replicas}"),
-            _ => running.to_string(),
+            Mode::Batch { completions, .. } => {
+                let done = tables.service_use(service.id).done(service.revision);
+                format!("{running}/{} ({done}/{completions} completed)", service.mode.at_once())
+            }
+            Mode::GlobalBatch => {
+                let done = tables.service_use(service.id).done(service.revision);
+                format!("{running} ({done} completed)")
+            }
+            Mode::Global => running.to_string(),
         };
         let revision = tables.revision(service.revision).map_or(0, |r| r.number);
         let name = service.name.to_string();

@@ -109,6 +109,9 @@ impl Teller {
             | Command::Service { .. }
             | Command::Update { .. }
             | Command::Scale { .. }
+            | Command::Promote(_)
+            | Command::Abort(_)
+            | Command::Rollback(_)
             | Command::Remove(_)
             | Command::Availability { .. }
             | Command::DrainWithin { .. }

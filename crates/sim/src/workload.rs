@@ -34,11 +34,20 @@ struct Author {
     random: Random,
     nodes: Vec<u32>,
     managers: u32,
-    /// Names of services, and whether they are global.
-    services: Vec<(String, bool)>,
+    /// Names of services, and what they are.
+    services: Vec<(String, Kind)>,
     made: u32,
     version: u32,
     script: Vec<Command>,
+}
+
+/// What decides how a service can be changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Replicated,
+    Global,
+    Batch,
+    GlobalBatch,
 }
 
 /// The script of this seed.
@@ -74,7 +83,8 @@ pub fn script(seed: u64, plan: Plan) -> Vec<Command> {
 impl Author {
     fn begin(&mut self, count: u32) {
         let zones = ["a", "b", "c"].map(String::from).to_vec();
-        let size = Size { cpus: 4_000_000_000, memory: 8 << 30 };
+        let gpus = if self.random.once_in(2) { 2 } else { 0 };
+        let size = Size { gpus, ..Size::default() };
         self.script.push(Command::Nodes { count, size, label: Some(("zone".into(), zones)) });
         if self.random.once_in(3) {
             let orphan = ["40s", "2m", "10m"];
@@ -88,6 +98,27 @@ impl Author {
             let threshold = (*self.random.pick(&["2", "2", "3", "off"])).to_string();
             self.script.push(Command::Cluster(vec![("rebalance".into(), threshold)]));
         }
+    }
+
+    /// Somebody changes a setting of the whole cluster.
+    fn setting(&mut self) {
+        let random = &mut self.random;
+        let (key, value) = match random.below(5) {
+            0 | 1 => ("history", random.below(6).to_string()),
+            2 => ("history-failed", random.below(4).to_string()),
+            3 => ("history-age", (*random.pick(&["0s", "10s", "1m", "10m"])).to_string()),
+            _ => ("strategy", (*random.pick(&["spread", "binpack"])).to_string()),
+        };
+        self.script.push(Command::Cluster(vec![(key.into(), value)]));
+    }
+
+    /// A machine gets smaller or bigger; now and then it loses what its tasks hold.
+    fn resize(&mut self, node: u32) -> Command {
+        let random = &mut self.random;
+        let cpus = *random.pick(&[500_000_000, 1_000_000_000, 2_000_000_000, 4_000_000_000, 8_000_000_000]);
+        let memory = *random.pick(&[1 << 30, 4 << 30, 8 << 30]);
+        let gpus = *random.pick(&[0, 1, 2, 3]);
+        Command::Resources { node, size: Size { cpus, memory, gpus } }
     }
 
     /// Mostly things happen one after the other; now and then all at once, or long apart.
@@ -105,11 +136,13 @@ impl Author {
         match self.random.below(100) {
             0..=7 if self.services.len() < plan.services => self.service(),
             0..=17 => self.scale(),
-            18..=27 => self.update(),
+            18..=24 => self.update(),
+            25..=27 => self.turn(),
             28..=30 => self.remove(),
             31..=40 => self.end_program(),
             41..=50 => self.node_wish(),
-            51..=53 => self.grow(),
+            51..=52 => self.grow(),
+            53 => self.setting(),
             54..=55 => self.remove_node(),
             56..=69 => self.machine_fault(),
             70..=79 => self.manager_fault(),
@@ -135,20 +168,51 @@ impl Author {
     fn service(&mut self) {
         self.made += 1;
         let name = format!("s{}", self.made);
-        let global = self.random.once_in(5);
+        let kind = match self.random.below(20) {
+            0..=3 => Kind::Global,
+            4..=7 => Kind::Batch,
+            8 => Kind::GlobalBatch,
+            _ => Kind::Replicated,
+        };
+        let batch = matches!(kind, Kind::Batch | Kind::GlobalBatch);
         let mut settings: Settings = Vec::new();
         let mut set = |key: &str, value: String| settings.push((key.into(), value));
         let random = &mut self.random;
-        if global {
-            set("global", String::new())
-        } else {
-            set("replicas", random.below(9).to_string())
+        match kind {
+            Kind::Replicated => {
+                let replicas = random.below(9);
+                set("replicas", replicas.to_string());
+                if replicas > 0 && random.once_in(2) {
+                    set("canary", random.range(1, replicas.min(3)).to_string());
+                    if random.once_in(3) {
+                        set("auto-promote", String::new());
+                    }
+                    if random.once_in(3) {
+                        set("promote-within", "1m".into());
+                    }
+                }
+            }
+            Kind::Global => set("global", String::new()),
+            Kind::GlobalBatch => set("global-batch", String::new()),
+            Kind::Batch => {
+                set("completions", random.below(12).to_string());
+                set("concurrency", random.below(5).to_string());
+            }
+        }
+        if !batch && random.once_in(3) {
+            set("order", "start-first".into());
+        }
+        if !batch && random.once_in(2) {
+            set("on-failure", (*random.pick(&["continue", "rollback"])).into());
         }
         if random.once_in(2) {
             set("cpu", (*random.pick(&["0.1", "0.5", "1", "2.5"])).into());
         }
         if random.once_in(3) {
             set("mem", (*random.pick(&["128m", "1g", "3g"])).into());
+        }
+        if random.once_in(6) {
+            set("gpu", random.range(1, 2).to_string());
         }
         if random.once_in(5) {
             set("port", (*random.pick(&["0", "80", "443", "8080"])).into());
@@ -158,11 +222,19 @@ impl Author {
             let operator = *random.pick(&["==", "!="]);
             set("constraint", format!("node.labels.zone{operator}{zone}"));
         }
+        if random.once_in(8) {
+            set("constraint", "distinct_hosts".into());
+        }
         if random.once_in(6) {
             set("max-per-node", random.range(1, 2).to_string());
         }
         let does = *random.pick(&["exit,1,20s", "exit,0,45s", "stubborn", "unstartable"]);
-        let does = if random.once_in(3) { does } else { "run" };
+        let ends = *random.pick(&["exit,0,2s", "exit,0,10s", "exit,0,40s", "exit,1,5s"]);
+        let does = match random.once_in(3) {
+            true => does,
+            false if batch => ends,
+            false => "run",
+        };
         set("does", does.into());
         match random.below(6) {
             0 => set("condition", "on-failure".into()),
@@ -174,31 +246,39 @@ impl Author {
         let delays =
             if does == "unstartable" { ["5s", "30s", "1m", "5m"] } else { ["0s", "100ms", "1s", "5s"] };
         set("delay", (*random.pick(&delays)).into());
-        set("parallelism", random.below(4).to_string());
-        if random.once_in(4) {
+        let (parallelism, slow) = (random.below(4), random.once_in(4));
+        if !batch {
+            set("parallelism", parallelism.to_string());
+        }
+        if slow && !batch {
             set("update-delay", "3s".into());
         }
-        if !global && random.once_in(3) {
+        if kind == Kind::Replicated && random.once_in(3) {
             set("min-healthy", (*random.pick(&["0", "1", "2", "3", "50%", "100%"])).into());
             set("max-surge", (*random.pick(&["0", "0", "1", "2"])).into());
-        }
-        if random.once_in(5) {
-            set("order", "start-first".into());
         }
         if random.once_in(6) {
             set("priority", random.range(1, 100).to_string());
         }
         self.script.push(Command::Service { name: name.clone(), settings });
-        self.services.push((name, global));
+        self.services.push((name, kind));
     }
 
     fn scale(&mut self) {
-        let replicated: Vec<String> =
-            self.services.iter().filter(|(_, global)| !global).map(|(name, _)| name.clone()).collect();
-        if replicated.is_empty() {
+        let numbered = self.services.iter().filter(|(_, k)| matches!(k, Kind::Replicated | Kind::Batch));
+        let numbered: Vec<(String, Kind)> = numbered.cloned().collect();
+        if numbered.is_empty() {
             return;
         }
-        let name = self.random.pick(&replicated).clone();
+        let (name, kind) = self.random.pick(&numbered).clone();
+        if kind == Kind::Batch && self.random.once_in(3) {
+            let settings = vec![
+                ("completions".into(), self.random.below(12).to_string()),
+                ("concurrency".into(), self.random.below(5).to_string()),
+            ];
+            self.script.push(Command::Update { name, settings });
+            return;
+        }
         self.script.push(Command::Scale { name, replicas: self.random.below(12) as u32 });
     }
 
@@ -206,19 +286,36 @@ impl Author {
         if self.services.is_empty() {
             return;
         }
-        let (name, global) = self.random.pick(&self.services).clone();
+        let (name, kind) = self.random.pick(&self.services).clone();
         self.version += 1;
         let random = &mut self.random;
         let mut settings = vec![("version".to_string(), (self.version % 4).to_string())];
-        if !global && random.once_in(4) {
+        if kind == Kind::Replicated && random.once_in(4) {
             settings.push(("min-healthy".into(), (*random.pick(&["0", "1", "100%"])).into()));
         }
         match random.below(6) {
             0 => settings.push(("cpu".into(), (*random.pick(&["0.2", "1.5"])).into())),
+            1 if matches!(kind, Kind::Batch | Kind::GlobalBatch) => {
+                settings.push(("does".into(), (*random.pick(&["exit,0,3s", "exit,1,15s", "run"])).into()));
+            }
             1 => settings.push(("does".into(), (*random.pick(&["run", "exit,1,15s", "run"])).into())),
             _ => {}
         }
         self.script.push(Command::Update { name, settings });
+    }
+
+    /// An update is turned another way.
+    fn turn(&mut self) {
+        if self.services.is_empty() {
+            return;
+        }
+        let (name, _) = self.random.pick(&self.services).clone();
+        let command = match self.random.below(5) {
+            0..=2 => Command::Promote(name),
+            3 => Command::Abort(name),
+            _ => Command::Rollback(name),
+        };
+        self.script.push(command);
     }
 
     fn remove(&mut self) {
@@ -250,10 +347,7 @@ impl Author {
             }
             2 => Command::Availability { node, word: "pause" },
             3 | 4 => Command::Availability { node, word: "active" },
-            5 => {
-                let cpus = *self.random.pick(&[1_000_000_000, 2_000_000_000, 8_000_000_000]);
-                Command::Resources { node, size: Size { cpus, memory: 8 << 30 } }
-            }
+            5 => self.resize(node),
             _ => {
                 let value = (*self.random.pick(&["a", "b", "c"])).into();
                 Command::Label { node, key: "zone".into(), value }

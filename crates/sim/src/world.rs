@@ -12,16 +12,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use model::sync::{ToAgent, ToManager};
-use model::{
-    Availability, Cluster, ClusterId, Labels, Meta, Node, NodeId, NodeStatus, Resources, Role, Span, Time,
-};
+use model::{Availability, Cluster, ClusterId, Labels, Meta, Node, NodeId, NodeStatus, Role, Span, Time};
 use store::{Change, ChangeSet, Tables};
 
 use crate::checkers::{self, Checker, Hosts};
 use crate::host::{Host, Name};
 use crate::log::{Log, Term};
 use crate::random::Random;
-use crate::script::{Net, Place, Size};
+use crate::script::{Net, Place};
 use crate::trace::Trace;
 
 pub use judge::Broken;
@@ -265,10 +263,6 @@ impl World {
 /// The machine with this number is this node.
 pub fn node_id(number: u32) -> NodeId {
     NodeId::from_u128(number.into())
-}
-
-fn resources(size: Size) -> Resources {
-    Resources { nano_cpus: size.cpus, memory: size.memory, ..Resources::default() }
 }
 
 /// A node that joins.

@@ -79,32 +79,48 @@ pub(crate) fn read(fields: &Fields<'_>, findings: &mut Findings) -> Deploy {
     deploy
 }
 
+/// Docker's words for the modes, and ours.
 fn mode(fields: &Fields<'_>, findings: &mut Findings) -> Mode {
-    let replicas = fields.get("replicas").map(|f| (f, f.whole::<u32>(findings)));
+    let mut count = |key| fields.get(key).map(|f| (f, f.whole::<u32>(findings)));
+    let (replicas, at_once) = (count("replicas"), count("x-max-concurrent"));
+    let number = |given: &Option<(&Field<'_>, Option<u32>)>| given.as_ref().and_then(|(_, n)| *n);
     let word = fields.get("mode").map_or(Some("replicated"), |f| f.text(findings));
-    match word {
-        Some("global") => {
-            if let Some((field, _)) = replicas {
-                field.refuse(
-                    findings,
-                    "a global service has one task on each node; remove replicas, or mode: global",
-                );
-            }
-            return Mode::Global;
-        }
-        Some("replicated") | None => {}
+    let mode = match word {
+        Some("global") => Mode::Global,
+        Some("global-job" | "global-batch") => Mode::GlobalBatch,
+        Some("replicated-job" | "batch") => Mode::Batch {
+            completions: number(&replicas).unwrap_or(1),
+            concurrency: number(&at_once).unwrap_or(0),
+        },
+        Some("replicated") | None => Mode::Replicated { replicas: number(&replicas).unwrap_or(1) },
         Some(other) => {
-            let clipped: String = other.chars().take(40).collect();
-            let advice = match other {
-                "replicated-job" | "global-job" => "arrives with batch services; use replicated or global",
-                _ => "is not a mode; use replicated or global",
-            };
             if let Some(field) = fields.get("mode") {
-                field.refuse(findings, format!("{clipped:?} {advice}"));
+                let words = "replicated, global, replicated-job or global-job";
+                field.refuse(findings, format!("{:?} is not a mode; use {words}", clipped(other)));
+            }
+            return Mode::Replicated { replicas: 1 };
+        }
+    };
+    let written = word.unwrap_or("replicated");
+    if let (true, Some((field, _))) = (mode.is_global(), replicas) {
+        let has = if mode.is_batch() { "runs once" } else { "has one task" };
+        let problem = format!("a {written} service {has} on each node; remove replicas, or mode: {written}");
+        field.refuse(findings, problem);
+    }
+    if let (false, Some((field, _))) = (matches!(mode, Mode::Batch { .. }), at_once) {
+        field.refuse(findings, "only a replicated-job has it; remove it, or write mode: replicated-job");
+    }
+    if mode.is_batch() {
+        for key in ["update_config", "rollback_config"] {
+            if let Some(field) = fields.get(key) {
+                let problem = format!(
+                    "a {written} is neither updated a few at a time nor rolled back: another spec runs from the beginning; remove it"
+                );
+                field.refuse(findings, problem);
             }
         }
     }
-    Mode::Replicated { replicas: replicas.and_then(|(_, n)| n).unwrap_or(1) }
+    mode
 }
 
 /// A field that holds a duration.
@@ -199,7 +215,7 @@ fn steering(fields: &Fields<'_>, findings: &mut Findings) -> Steering {
             Strategy::from_word(text).ok_or("is not a strategy; use spread or binpack")
         })
     });
-    steering.strategy = strategy.unwrap_or_default();
+    steering.strategy = strategy;
     steering
 }
 
@@ -282,6 +298,18 @@ fn update_config(
             .unwrap_or(default.max_failure_ratio),
         order: order.unwrap_or(default.order),
         failure_action: failure_action.unwrap_or(default.failure_action),
+        canary: fields.get("x-canary").and_then(|f| f.whole(findings)).unwrap_or(default.canary),
+        auto_promote: fields
+            .get("x-auto-promote")
+            .and_then(|f| {
+                f.parsed(findings, |text| match text {
+                    "true" => Ok(true),
+                    "false" => Ok(false),
+                    _ => Err(format!("{:?} is neither true nor false", clipped(text))),
+                })
+            })
+            .unwrap_or(default.auto_promote),
+        promote_within: span(&fields, "x-promote-within", findings).unwrap_or(default.promote_within),
     })
 }
 

@@ -141,6 +141,7 @@ pub(crate) const DEPLOY: Known = Known {
     read: &[
         "mode",
         "replicas",
+        "x-max-concurrent",
         "labels",
         "restart_policy",
         "resources",
@@ -158,7 +159,17 @@ pub(crate) const RESTART_POLICY: Known =
 
 /// In `update_config` and `rollback_config`.
 pub(crate) const UPDATE_CONFIG: Known = Known {
-    read: &["parallelism", "delay", "order", "failure_action", "monitor", "max_failure_ratio"],
+    read: &[
+        "parallelism",
+        "delay",
+        "order",
+        "failure_action",
+        "monitor",
+        "max_failure_ratio",
+        "x-canary",
+        "x-auto-promote",
+        "x-promote-within",
+    ],
     refused: &[],
 };
 
@@ -182,7 +193,7 @@ pub(crate) const GENERIC_RESOURCE: Known = Known {
     read: &["discrete_resource_spec"],
     refused: &[(
         "named_resource_spec",
-        "named resources are not supported yet; write discrete_resource_spec",
+        "a task reserves a number of a kind and is given the names at placement; write discrete_resource_spec",
     )],
 };
 

@@ -204,10 +204,17 @@ fn logging(field: &Field<'_>, findings: &mut Findings) -> Option<LogPolicy> {
 fn locate(key: &Key, node: &Node, invalid: &Invalid) -> (At, String) {
     let written: &[&str] = match invalid.field.as_str() {
         "labels" => &["labels"],
-        "replicas" => &["deploy", "replicas"],
+        "replicas" | "completions" => &["deploy", "replicas"],
+        "concurrency" => &["deploy", "x-max-concurrent"],
         "mode" => &["deploy", "mode"],
         "update.delay" => &["deploy", "update_config", "delay"],
         "update.monitor" => &["deploy", "update_config", "monitor"],
+        "update.canary" => &["deploy", "update_config", "x-canary"],
+        "update.auto_promote" => &["deploy", "update_config", "x-auto-promote"],
+        "update.promote_within" => &["deploy", "update_config", "x-promote-within"],
+        "rollback.canary" => &["deploy", "rollback_config", "x-canary"],
+        "rollback.auto_promote" => &["deploy", "rollback_config", "x-auto-promote"],
+        "rollback.promote_within" => &["deploy", "rollback_config", "x-promote-within"],
         "rollback.delay" => &["deploy", "rollback_config", "delay"],
         "rollback.monitor" => &["deploy", "rollback_config", "monitor"],
         "command" | "programs" => &["command"],

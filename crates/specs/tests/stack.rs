@@ -86,7 +86,8 @@ deploy:
     max_replicas_per_node: 2
     constraints: [node.labels.zone==east, "node.role != manager"]
   update_config:
-    {parallelism: 2, delay: 10s, order: start-first, monitor: 8s, max_failure_ratio: 0.25, failure_action: rollback}
+    {parallelism: 2, delay: 10s, order: start-first, monitor: 8s, max_failure_ratio: 0.25, failure_action: rollback,
+     x-canary: 3, x-auto-promote: true, x-promote-within: 2h}
   rollback_config: {parallelism: 0, delay: 1s, failure_action: continue}
 "#,
     );
@@ -101,6 +102,9 @@ deploy:
         max_failure_ratio: Ratio::parse("0.25").unwrap(),
         order: UpdateOrder::StartFirst,
         failure_action: FailureAction::Rollback,
+        canary: 3,
+        auto_promote: true,
+        promote_within: Span::from_secs(7200),
     };
     assert_eq!(spec.update, update);
     let rollback = UpdatePolicy {
@@ -161,7 +165,7 @@ deploy:
     assert_eq!(keys, ["node.labels.region", "node.labels.zone"]);
     assert_eq!(spec.steering.preferences[1].targets[0].percent, 70);
     assert_eq!(spec.steering.affinities[0].weight, -50);
-    assert_eq!(spec.steering.strategy, model::Strategy::Binpack);
+    assert_eq!(spec.steering.strategy, Some(model::Strategy::Binpack));
     let min_healthy = model::Amount::Percent(50);
     assert_eq!(spec.disruption, model::Disruption { min_healthy, max_surge: 2 });
     assert_eq!(&*spec.task.placement.platforms[0].arch, "aarch64");
@@ -234,6 +238,18 @@ fn warnings_say_what_is_ignored() {
 }
 
 #[test]
+fn jobs() {
+    for (deploy, mode) in [
+        ("{mode: replicated-job}", Mode::Batch { completions: 1, concurrency: 0 }),
+        ("{mode: batch, replicas: 6, x-max-concurrent: 2}", Mode::Batch { completions: 6, concurrency: 2 }),
+        ("{mode: global-job}", Mode::GlobalBatch),
+        ("{mode: global-batch, restart_policy: {condition: none}}", Mode::GlobalBatch),
+    ] {
+        assert_eq!(service(&format!("command: a\ndeploy: {deploy}")).mode, mode, "{deploy}");
+    }
+}
+
+#[test]
 fn values_that_cannot_be() {
     for (body, starts, part) in [
         ("command: a\ndeploy: {replicas: -1}", "2:20 deploy.replicas:", "-1 is negative"),
@@ -242,7 +258,36 @@ fn values_that_cannot_be() {
         ("command: a\ndeploy: {replicas: [1]}", "2:20 deploy.replicas:", "not a list"),
         ("command: a\ndeploy: {mode: global, replicas: 2}", "2:34 deploy.replicas:", "one task on each node"),
         ("command: a\ndeploy: {mode: everywhere}", "2:16 deploy.mode:", "not a mode"),
-        ("command: a\ndeploy: {mode: replicated-job}", "2:16 deploy.mode:", "batch"),
+        (
+            "command: a\ndeploy: {mode: global-job, replicas: 2}",
+            "2:38 deploy.replicas:",
+            "runs once on each node",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated, x-max-concurrent: 2}",
+            "2:46 deploy.x-max-concurrent:",
+            "only a replicated-job",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated-job, x-max-concurrent: 99999999}",
+            "2:50 deploy.x-max-concurrent:",
+            "more than",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated-job, replicas: 99999999}",
+            "2:42 deploy.replicas:",
+            "more than",
+        ),
+        (
+            "command: a\ndeploy: {mode: replicated-job, update_config: {parallelism: 1}}",
+            "2:47 deploy.update_config:",
+            "neither updated a few at a time nor rolled back",
+        ),
+        (
+            "command: a\ndeploy: {mode: batch, rollback_config: {}}",
+            "2:40 deploy.rollback_config:",
+            "nor rolled back",
+        ),
         (
             "command: a\ndeploy:\n  resources:\n    limits:\n      memory: 12 bananas",
             "5:15 deploy.resources.limits.memory:",
@@ -413,6 +458,26 @@ fn keys_that_cannot_be() {
             "command: a\ndeploy: {update_config: {max_failure_ratio: 1.5}}",
             "2:45 deploy.update_config.max_failure_ratio:",
             "\"1.5\" is not a ratio; write a number from 0 to 1, such as 0.25",
+        ),
+        (
+            "command: a\ndeploy: {replicas: 2, update_config: {x-canary: 3}}",
+            "2:49 deploy.update_config.x-canary:",
+            "3 canaries are more than the 2 replicas of the service",
+        ),
+        (
+            "command: a\ndeploy: {mode: global, update_config: {x-canary: 1}}",
+            "2:50 deploy.update_config.x-canary:",
+            "a global service has no canaries; only a replicated one can",
+        ),
+        (
+            "command: a\ndeploy: {update_config: {x-auto-promote: yes}}",
+            "2:42 deploy.update_config.x-auto-promote:",
+            "\"yes\" is neither true nor false",
+        ),
+        (
+            "command: a\ndeploy: {rollback_config: {x-canary: 1}}",
+            "2:38 deploy.rollback_config.x-canary:",
+            "a rollback has no canaries",
         ),
         (
             "command: a\ndeploy: {rollback_config: {monitor: -5s}}",

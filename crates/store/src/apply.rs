@@ -147,6 +147,7 @@ impl Tx<'_> {
             Change::UpdateService(service) => self.update_service(service),
             Change::RollBack { service, automatic, message } => self.roll_back(*service, *automatic, message),
             Change::MoveUpdate { service, state, message } => self.move_update(*service, *state, message),
+            Change::Promote { service, message } => self.promote(*service, message),
             Change::DeleteService(id) => self.delete_service(*id),
             Change::CreateTask { id, service, slot, revision, node, desired, start_after } => self
                 .create_task(
@@ -160,10 +161,11 @@ impl Tx<'_> {
                         start_after: *start_after,
                     },
                 ),
-            Change::AssignTask { task, node, ports } => self.assign_task(*task, *node, ports),
+            Change::AssignTask { task, node, ports, named } => self.assign_task(*task, *node, ports, named),
             Change::DirectTask { task, desired } => self.direct_task(*task, *desired),
             Change::LeaveTask { task, leave } => self.leave_task(*task, *leave),
             Change::RetireTask { task } => self.retire_task(*task),
+            Change::DismissTask { task, reason } => self.dismiss_task(*task, reason),
             Change::ReportTask { task, node, state, at, message, programs } => self.report_task(
                 *task,
                 *node,

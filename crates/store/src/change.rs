@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, BoundPort, Cluster, Description, Desired, Index, Job, JobId, Labels, Leave, Namespace,
-    NamespaceId, Node, NodeId, NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule, Service,
-    ServiceId, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, Version,
+    Availability, BoundPort, Cluster, Description, Desired, Index, Job, JobId, Labels, Leave, NamedResource,
+    Namespace, NamespaceId, Node, NodeId, NodeStatus, ProgramStatus, Revision, RevisionId, Role, Rule,
+    Service, ServiceId, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, Version,
 };
 
 /// An object of the store, by id.
@@ -119,6 +119,14 @@ pub enum Change {
         /// Why, or how it ended.
         message: Arc<str>,
     },
+    /// Promotes the canaries of a service's update: they have their slots from then on, and the other slots are changed as its
+    /// policy says. Refused when it has none that wait for that.
+    Promote {
+        /// The service.
+        service: ServiceId,
+        /// Why.
+        message: Arc<str>,
+    },
     /// Removes a service. Its tasks stay until the orchestrator has ended them.
     DeleteService(ServiceId),
     /// Makes a task, in the state `Pending`.
@@ -139,7 +147,7 @@ pub enum Change {
         start_after: Option<Time>,
     },
     /// Gives a pending task its node and host ports: it becomes `Assigned`. Refused when the node is gone, when a
-    /// port is held by another task there, or when less is left there than the task reserves.
+    /// port or a named resource is held by another task there, or when less is left there than the task reserves.
     AssignTask {
         /// The task.
         task: TaskId,
@@ -147,6 +155,9 @@ pub enum Change {
         node: NodeId,
         /// Its host ports.
         ports: Box<[BoundPort]>,
+        /// The named resources it gets: of each kind that has names there as many as it reserves, none of which another
+        /// task there has.
+        named: Box<[NamedResource]>,
     },
     /// Says what is wanted of a task. A lower wish than before changes nothing.
     DirectTask {
@@ -168,6 +179,14 @@ pub enum Change {
     RetireTask {
         /// The task.
         task: TaskId,
+    },
+    /// Tells a task to shut down for a reason that is not its service's doing; one that is told to end already keeps what it
+    /// was told.
+    DismissTask {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: Arc<str>,
     },
     /// What an agent reports. Changes nothing (and is no error) when the task is gone, is not on this node, or has
     /// already come further.

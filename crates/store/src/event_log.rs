@@ -76,7 +76,7 @@ pub struct AboutTask {
     pub state: TaskState,
     /// What was wanted of it.
     pub desired: Desired,
-    /// While it waits, why; else what its agent said of its state.
+    /// While it waits, why; while it ends because it had to go, why; else what its agent said of its state.
     pub message: Option<Arc<str>>,
     before: Option<TaskBefore>,
 }
@@ -184,10 +184,12 @@ impl<I> About<I> {
 
 impl AboutTask {
     fn new(task: &Task, old: Option<&Task>, texts: &mut Texts) -> Self {
+        // Told to end, and not ended: the reason is what there is to be said of it.
+        let dismissed = task.dismissed.as_ref().filter(|_| !task.status.state.is_ended());
         let waits = task.unplaced.as_ref().filter(|_| task.waits_for_node());
         let message = match waits {
             Some(unplaced) => Some(texts.share(&unplaced.to_string().into())),
-            None => task.status.message.as_ref().map(|text| texts.share(text)),
+            None => dismissed.or(task.status.message.as_ref()).map(|text| texts.share(text)),
         };
         let before = |old: &Task| TaskBefore {
             state: old.status.state,
@@ -274,6 +276,9 @@ fn cluster(facts: &mut Facts, old: &Cluster, new: &Cluster) {
     facts.words("heartbeat", old.heartbeat, new.heartbeat);
     facts.words("orphan-after", old.orphan_after, new.orphan_after);
     facts.words("history", old.history, new.history);
+    facts.words("history-failed", old.history_failed, new.history_failed);
+    facts.words("history-age", old.history_age, new.history_age);
+    facts.words("strategy", old.strategy.as_str(), new.strategy.as_str());
     let rebalance = |cluster: &Cluster| cluster.rebalance.map_or("off".into(), |t| t.to_string());
     facts.words("rebalance", rebalance(old), rebalance(new));
 }
@@ -296,6 +301,13 @@ fn service(facts: &mut Facts, old: &Service, new: &Service, tables: &Tables) {
     match (old.mode, new.mode) {
         (Mode::Replicated { replicas: from }, Mode::Replicated { replicas: to }) => {
             facts.words("replicas", from, to);
+        }
+        (
+            Mode::Batch { completions, concurrency },
+            Mode::Batch { completions: to_complete, concurrency: at_a_time },
+        ) => {
+            facts.words("completions", completions, to_complete);
+            facts.words("concurrency", concurrency, at_a_time);
         }
         (from, to) if from.as_str() == to.as_str() => facts.whole("mode", &from, &to),
         (from, to) => facts.words("mode", from.as_str(), to.as_str()),
@@ -333,6 +345,7 @@ fn node(facts: &mut Facts, old: &Node, new: &Node) {
     facts.words("version", &*was.version, &*is.version);
     facts.words("address", &*old.status.address, &*new.status.address);
     facts.whole("resources", &was.resources, &is.resources);
+    facts.whole("named-resources", &was.named, &is.named);
     facts.whole("drivers", &was.drivers, &is.drivers);
     facts.whole("engine-labels", &was.engine_labels, &is.engine_labels);
     facts.whole("platform", &was.platform, &is.platform);

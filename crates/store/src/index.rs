@@ -84,6 +84,21 @@ impl Tables {
                 self.global_services.insert(id);
             }
         }
+        self.keep_ends(id, handle, new.is_some_and(|service| service.mode.is_batch()));
+    }
+
+    /// What ended tasks say of their slots is kept for batch services alone. Their mode never changes, so that nearly always
+    /// this costs a look.
+    fn keep_ends(&mut self, id: ServiceId, handle: u32, keep: bool) {
+        let Some(entry) = self.services.get(handle).filter(|entry| entry.used.keeps_ends() != keep) else {
+            return;
+        };
+        let mut used = Arc::clone(&entry.used);
+        let tasks = self.tasks_of_service(id).map(|task| &**task);
+        Arc::make_mut(&mut used).keep_ends(keep, tasks);
+        if let Some(entry) = self.services.get_mut(handle) {
+            entry.used = used;
+        }
     }
 
     /// The handle of a service's id; a new one when it is not known.

@@ -1,6 +1,73 @@
-//! The set of filled slot numbers as disjoint intervals: a service with a million tasks and no gap is one interval.
+//! Sets of slots. Numbers are kept as disjoint intervals: a service with a million tasks and no gap is one interval.
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
+use model::{NodeId, Slot};
+
+/// The slots that something is in, counted: the same slot may be in it several times. Clones share memory.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Places {
+    numbers: SlotSet,
+    nodes: OrdSet<NodeId>,
+    /// The slots that are in it more than once, and how many times more.
+    more: OrdMap<Slot, u32>,
+}
+
+impl Places {
+    /// How many different slots are in it.
+    pub(crate) fn len(&self) -> u32 {
+        self.numbers.len() + self.nodes.len() as u32
+    }
+
+    /// True when a slot is in it.
+    pub(crate) fn contains(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::Number(n) => self.numbers.contains(n),
+            Slot::Node(node) => self.nodes.contains(&node),
+        }
+    }
+
+    /// The numbered slots.
+    pub(crate) fn numbers(&self) -> &SlotSet {
+        &self.numbers
+    }
+
+    /// The slots that are in it more than once, in order.
+    pub(crate) fn doubled(&self) -> impl ExactSizeIterator<Item = Slot> + '_ {
+        self.more.keys().copied()
+    }
+
+    /// True for a slot that is in it more than once.
+    pub(crate) fn is_doubled(&self, slot: Slot) -> bool {
+        self.more.contains_key(&slot)
+    }
+
+    /// Adds a slot once more.
+    pub(crate) fn add(&mut self, slot: Slot) {
+        let first = match slot {
+            Slot::Number(n) => self.numbers.insert(n),
+            Slot::Node(node) => self.nodes.insert(node).is_none(),
+        };
+        if !first {
+            *self.more.entry(slot).or_insert(0) += 1;
+        }
+    }
+
+    /// Takes back what [`add`](Self::add) did.
+    pub(crate) fn take(&mut self, slot: Slot) {
+        match self.more.get_mut(&slot) {
+            Some(1) => {
+                self.more.remove(&slot);
+            }
+            Some(more) => *more -= 1,
+            None => match slot {
+                Slot::Number(n) => self.numbers.remove(n),
+                Slot::Node(node) => {
+                    self.nodes.remove(&node);
+                }
+            },
+        }
+    }
+}
 
 /// A set of numbers, kept as maximal intervals (first to last, both included). Clones share memory.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -15,6 +82,16 @@ impl SlotSet {
     /// How many numbers are in it.
     pub(crate) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// True when `n` is in it.
+    pub(crate) fn contains(&self, n: u32) -> bool {
+        self.runs.get_prev(&n).is_some_and(|(_, last)| *last >= n)
+    }
+
+    /// Its numbers, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.runs.iter().flat_map(|(first, last)| *first..=*last)
     }
 
     /// Adds `n`; false when it was there.

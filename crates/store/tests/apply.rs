@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use common::*;
 use model::{
-    Availability, Decision, Description, Desired, Labels, NamespaceId, NodeState, NodeStatus, Protocol, Role,
-    Rule, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, UpdateStatus, limits,
+    Availability, Decision, Description, Desired, Labels, NamedResource, NamespaceId, NodeState, NodeStatus,
+    Protocol, Role, Rule, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, UpdateStatus, limits,
 };
 use store::{Action, Change, ChangeSet, EventId, Object, ObjectId, Refused, Table, Tables};
 
@@ -621,6 +621,10 @@ fn an_update_goes_one_way() {
         started_at: Time(7),
         completed_at: Time(8),
         automatic: true,
+        since: Time(9),
+        canary: 5,
+        unproven: None,
+        newest: 99,
         message: "forged".into(),
     });
     w.must(vec![
@@ -649,6 +653,62 @@ fn an_update_goes_one_way() {
     w.must(vec![move_to(UpdateState::RollbackCompleted)]);
     let done = status(&w).expect("it is kept");
     assert!(done.completed_at > Time::ZERO && done.began > began.began && !done.automatic);
+}
+
+/// Canaries are those that the policy had when the revision began; only a promotion or a rollback ends them.
+#[test]
+fn canaries_are_promoted_or_aborted() {
+    let mut w = World::furnished();
+    let move_to = |state| Change::MoveUpdate { service: service_id(1), state, message: "m".into() };
+    let promote = || Change::Promote { service: service_id(1), message: "as asked".into() };
+    let roll_back =
+        |automatic| Change::RollBack { service: service_id(1), automatic, message: "because".into() };
+    let now = |w: &World| w.tables.service(service_id(1)).expect("it is there").clone();
+    let status = |w: &World| now(w).update_status.clone().expect("an update");
+    w.try_apply(vec![promote()]).unwrap_err();
+    let update = |w: &mut World, n: u32, canary: u32| {
+        let mut new = (*now(w)).clone();
+        new.mode = model::Mode::Replicated { replicas: 3 };
+        new.update.canary = canary;
+        new.revise(revision_id(n));
+        w.must(vec![Change::CreateRevision(revision(n, 1, reserve(0, 0))), Change::UpdateService(new)]);
+    };
+    update(&mut w, 21, 2);
+    assert_eq!((status(&w).canary, now(&w).canaries()), (2, 2));
+    let mut other = (*now(&w)).clone();
+    other.update.canary = 0;
+    w.must(vec![Change::UpdateService(other)]);
+    assert_eq!(status(&w).canary, 2, "the update keeps what it began with");
+    w.must(vec![move_to(UpdateState::Canary)]);
+    w.try_apply(vec![move_to(UpdateState::Completed)]).unwrap_err();
+    let began = status(&w).began;
+    w.must(vec![promote()]);
+    let promoted = status(&w);
+    assert_eq!((promoted.state, promoted.canary), (UpdateState::Updating, 0));
+    assert!(promoted.began > began && promoted.unproven == Some(revision_id(21)), "{promoted:?}");
+    w.try_apply(vec![promote()]).unwrap_err();
+    w.try_apply(vec![move_to(UpdateState::Canary)]).unwrap_err();
+    w.must(vec![move_to(UpdateState::Completed)]);
+    assert_eq!(status(&w).unproven, None);
+
+    // From the pause that follows a deadline they can still be promoted; a rollback aborts them.
+    update(&mut w, 22, 1);
+    w.must(vec![move_to(UpdateState::Canary), move_to(UpdateState::Paused)]);
+    assert!(now(&w).tries_canaries());
+    w.must(vec![roll_back(false)]);
+    assert!(now(&w).is_aborted() && now(&w).canaries() == 0);
+    assert_eq!(now(&w).revision, revision_id(21));
+    // Back to what came through needs no canaries, and a rollback never has any.
+    update(&mut w, 23, 2);
+    let mut back = (*now(&w)).clone();
+    back.update.canary = 2;
+    back.revise(revision_id(21));
+    w.must(vec![Change::UpdateService(back)]);
+    assert_eq!((status(&w).canary, status(&w).unproven), (0, Some(revision_id(23))));
+    update(&mut w, 24, 2);
+    assert_eq!(now(&w).previous, Some(revision_id(21)), "what last came through");
+    w.must(vec![move_to(UpdateState::Canary), roll_back(true)]);
+    assert!(now(&w).is_aborted() && status(&w).automatic);
 }
 
 /// A set that makes a task and removes its service and its node, and is refused after that: for a moment neither seems to be
@@ -711,4 +771,99 @@ fn a_task_made_anew_elsewhere_is_seen_where_it_was() {
     let now = w.tables.index();
     assert_eq!([1, 2].map(|n| w.tables.service_index(service_id(n))), [now; 2]);
     assert_eq!(w.tables.node_tasks_index(node_id(1)), now);
+}
+
+#[test]
+fn named_resources_are_held_once_and_as_many_as_are_reserved() {
+    let one = |value: &str| NamedResource { kind: "gpu".into(), value: value.into() };
+    let mut w = World::furnished();
+    let described = |cards: &[&str]| {
+        let mut description = Description { resources: reserve(1_000, 1_000), ..Description::default() };
+        description.resources.generic.insert("gpu".into(), cards.len() as i64);
+        description.named.insert("gpu".into(), cards.iter().map(|card| (*card).into()).collect());
+        Change::DescribeNode { node: node_id(1), description: Arc::new(description) }
+    };
+    w.must(vec![described(&["a", "b", "c"])]);
+    let mut two = reserve(1, 1);
+    two.generic.insert("gpu".into(), 2);
+    let mut cards = service(7, "cards", 7);
+    cards.revision = revision_id(7);
+    w.must(vec![Change::CreateRevision(revision(7, 7, two)), Change::CreateService(cards)]);
+    w.must(vec![create_task(71, 7, 0, 7), create_task(72, 7, 1, 7)]);
+    let give = |task: u32, cards: &[&str]| Change::AssignTask {
+        task: task_id(task),
+        node: node_id(1),
+        ports: Box::default(),
+        named: cards.iter().map(|card| one(card)).collect(),
+    };
+    for (cards, problem) in [
+        (&["a"][..], "it reserves 2 gpu and is given 1"),
+        (&["a", "b", "c"], "it reserves 2 gpu and is given 3"),
+        (&["a", "a"], "gpu a is given twice"),
+        (&["a", "d"], "has no gpu d"),
+    ] {
+        let said = w.try_apply(vec![give(71, cards)]).expect_err(problem).to_string();
+        assert!(said.contains(problem), "{said}");
+    }
+    w.must(vec![give(71, &["a", "c"])]);
+    let holders: Vec<String> =
+        w.tables.node_use(node_id(1)).named().map(|(one, _)| one.value.to_string()).collect();
+    assert_eq!(holders, ["a", "c"]);
+    w.must(vec![described(&["a", "b", "c", "d"])]);
+    let said = w.try_apply(vec![give(72, &["b", "c"])]).expect_err("c is held").to_string();
+    assert!(said.contains(&format!("is held by task {}", task_id(71))), "{said}");
+    w.must(vec![give(72, &["b", "d"]), report(71, 1, TaskState::Failed)]);
+    assert_eq!(w.tables.node_use(node_id(1)).holder_of(&one("a")), None, "given back with the end");
+    assert_eq!(w.task(71).named.len(), 2, "which it had is still known");
+}
+
+#[test]
+fn a_task_is_dismissed_once_and_says_why() {
+    let mut w = World::furnished();
+    w.must(vec![create_task(1, 1, 0, 1), assign(1, 1)]);
+    let dismiss = |reason: &str| Change::DismissTask { task: task_id(1), reason: reason.into() };
+    let index = w.tables.index();
+    w.must(vec![dismiss("too small")]);
+    assert_eq!((w.task(1).desired, w.task(1).dismissed.as_deref()), (Desired::Shutdown, Some("too small")));
+    assert!(w.task(1).directed > index);
+    w.must(vec![dismiss("another reason")]);
+    assert_eq!(w.task(1).dismissed.as_deref(), Some("too small"));
+    let said = w.try_apply(vec![Change::DismissTask { task: task_id(99), reason: "".into() }]);
+    assert_eq!(said.err(), Some(Refused::Missing(ObjectId::Task(task_id(99)))));
+}
+
+#[test]
+fn a_batch_service_has_so_many_slots_in_progress() {
+    let mut w = World::new();
+    let mut batch = service(1, "sums", 1);
+    batch.mode = model::Mode::Batch { completions: 4, concurrency: 2 };
+    let make = Change::CreateRevision(revision(1, 1, reserve(1, 1)));
+    w.must(vec![Change::CreateNode(node(1)), make, Change::CreateService(batch)]);
+    w.must(vec![create_task(1, 1, 0, 1), create_task(2, 1, 1, 1), assign(1, 1), assign(2, 1)]);
+    let says = |w: &mut World, changes: Vec<Change>| match w.try_apply(changes) {
+        Ok(_) => "accepted".to_owned(),
+        Err(refused) => refused.to_string(),
+    };
+    let full = |n| format!("Task({}): 2 slots are in progress, as many as may be at once", task_id(n));
+    assert_eq!(says(&mut w, vec![create_task(3, 1, 2, 1)]), full(3));
+    // One that has ended and of which nobody has decided keeps its place, and only its own slot may have it.
+    w.must(vec![report(1, 1, TaskState::Failed)]);
+    assert_eq!(says(&mut w, vec![create_task(3, 1, 2, 1)]), full(3));
+    w.must(vec![create_task(3, 1, 0, 1), direct(1, Desired::Shutdown), assign(3, 1)]);
+    // What is done makes room, and runs no more.
+    w.must(vec![report(3, 1, TaskState::Complete), create_task(4, 1, 2, 1)]);
+    let done = format!("Task({}): slot 1 is done", task_id(5));
+    assert_eq!(says(&mut w, vec![create_task(5, 1, 0, 1)]), done);
+    let back = Change::RollBack { service: service_id(1), automatic: false, message: "x".into() };
+    let never = format!("Service({}): a batch service is not rolled back", service_id(1));
+    assert_eq!(says(&mut w, vec![back]), never);
+    // Another revision is no update, and has its own account.
+    let mut next = service(1, "sums", 2);
+    next.mode = model::Mode::Batch { completions: 4, concurrency: 3 };
+    w.must(vec![
+        Change::CreateRevision(revision(2, 1, reserve(1, 1))),
+        Change::UpdateService(next),
+        create_task(6, 1, 0, 2),
+    ]);
+    assert_eq!(w.tables.service(service_id(1)).and_then(|s| s.update_status.clone()), None);
 }

@@ -222,7 +222,12 @@ fn a_report_with_too_much_in_it_is_cut_and_still_read() {
 #[test]
 fn counts_beyond_their_limits_are_refused_before_they_cost() {
     let port = BoundPort { name: "".into(), protocol: Protocol::Tcp, port: 1 };
-    let change = Change::AssignTask { task: task_id(1), node: node_id(1), ports: vec![port; 65].into() };
+    let change = Change::AssignTask {
+        task: task_id(1),
+        node: node_id(1),
+        ports: vec![port; 65].into(),
+        named: Box::default(),
+    };
     let bytes = encode_entry(&Entry { sets: vec![ChangeSet::of(vec![change])], ..Entry::default() });
     for error in [decode_entry(&bytes).unwrap_err(), check_entry(&bytes).unwrap_err()] {
         assert_eq!(error.to_string(), "an assignment: 65 is more than 64");

@@ -64,8 +64,11 @@ fn change((kind, a, b, c): Seed) -> Vec<Change> {
             let number = of(service, revision_no);
             let mut updated = common::service(service, &format!("name-{service}"), number);
             updated.previous = (c % 2 == 0).then_some(revision_id(of(service, 1)));
-            if b % 8 < 3 {
-                updated.mode = Mode::Global;
+            match b % 8 {
+                0..3 => updated.mode = Mode::Global,
+                3 | 4 => updated.mode = Mode::Batch { completions: 4, concurrency: 2 },
+                5 => updated.mode = Mode::GlobalBatch,
+                _ => {}
             }
             let make = Change::CreateRevision(revision(number, service, reserve(i64::from(b), 2)));
             if c % 3 == 0 {
@@ -159,6 +162,8 @@ struct ServiceFacts {
     running: u32,
     first_empty: Vec<u32>,
     highest: Option<u32>,
+    /// Of a batch service: slots done, given up and undecided, by revision.
+    ends: Vec<(u32, u32, u32)>,
 }
 
 fn service_facts(tables: &Tables, service: ServiceId) -> ServiceFacts {
@@ -179,7 +184,25 @@ fn service_facts(tables: &Tables, service: ServiceId) -> ServiceFacts {
         running: count(&|t| t.status.state == TaskState::Running && t.desired.is_wanted()),
         first_empty: (0..6).map(|from| (from..).find(|n| !numbers.contains(n)).unwrap_or(0)).collect(),
         highest: numbers.last().copied(),
+        ends: revisions().map(|id| ends(tables, service, &tasks, id)).collect(),
     }
+}
+
+/// What ended tasks of a revision say of the slots of a batch service.
+fn ends(tables: &Tables, service: ServiceId, tasks: &[&Task], revision: RevisionId) -> (u32, u32, u32) {
+    if !tables.service(service).is_some_and(|s| s.mode.is_batch()) {
+        return (0, 0, 0);
+    }
+    let ended =
+        |t: &&&Task| t.revision == revision && t.status.state.is_ended() && t.desired != Desired::Remove;
+    let slots = |wanted: &dyn Fn(&Task) -> bool| -> BTreeSet<Slot> {
+        tasks.iter().filter(ended).filter(|t| wanted(t)).map(|t| t.slot).collect()
+    };
+    let complete = |t: &Task| t.status.state == TaskState::Complete;
+    let done = slots(&complete);
+    let given_up = slots(&|t| t.desired == Desired::Complete);
+    let open = slots(&|t| !complete(t) && t.desired < Desired::Complete);
+    (done.len() as u32, given_up.difference(&done).count() as u32, open.len() as u32)
 }
 
 fn revisions() -> impl Iterator<Item = RevisionId> {
@@ -196,6 +219,7 @@ fn read_service_facts(used: &ServiceUse) -> ServiceFacts {
         running: used.running(),
         first_empty: (0..6).map(|from| used.first_empty(from)).collect(),
         highest: used.highest_filled(),
+        ends: revisions().map(|id| (used.done(id), used.given_up(id), used.undecided(id))).collect(),
     }
 }
 

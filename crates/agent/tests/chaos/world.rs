@@ -584,6 +584,7 @@ impl World {
             desired,
             spec: Arc::new(TaskSpec { programs: programs(pick), ..TaskSpec::default() }),
             ports: Box::default(),
+            named: Box::default(),
             state: TaskState::Assigned,
         });
         self.manager.wanted.insert(task, assignment.clone());

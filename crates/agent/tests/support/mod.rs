@@ -42,6 +42,7 @@ pub fn task(id: &str, programs: Vec<ProgramSpec>) -> Assignment {
         desired: Desired::Running,
         spec: Arc::new(TaskSpec { programs, ..TaskSpec::default() }),
         ports: Box::default(),
+        named: Box::default(),
         state: TaskState::Assigned,
     }
 }

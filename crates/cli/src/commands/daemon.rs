@@ -9,7 +9,7 @@ use super::{dev, options};
 use crate::failure::Failure;
 use crate::paths;
 use crate::screen::Screen;
-use crate::serve::{self, Config, Settings};
+use crate::serve::{self, Config, Offers, Settings};
 
 /// Where the daemon keeps everything when nobody says.
 const DATA_DIR: &str = "/var/lib/quelea";
@@ -36,9 +36,9 @@ pub struct Daemon {
     /// A label of this node, NAME=VALUE, matched by node.labels.NAME.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = options::pair)]
     labels: Vec<(String, String)>,
-    /// A counted resource that this node offers, NAME=N.
-    #[arg(long = "node-generic-resource", value_name = "NAME=N", value_parser = super::service_spec::generic_resource)]
-    generic: Vec<(String, u64)>,
+    /// A counted resource that this node offers, NAME=N, or one whose single ones have names, NAME=FIRST,SECOND.
+    #[arg(long = "node-generic-resource", value_name = "NAME=N", value_parser = options::pair)]
+    generic: Vec<(String, String)>,
 }
 
 impl Daemon {
@@ -57,14 +57,17 @@ impl Daemon {
         let data_dir = named.unwrap_or_else(|| DATA_DIR.into());
         let mut labels = config.labels;
         labels.extend(self.labels);
-        let mut generic = config.node_generic_resources;
-        generic.extend(self.generic);
+        // What flags say of a kind takes the place of what the file says.
+        let named_by_flags = |kind: &String| self.generic.iter().any(|(flag, _)| flag == kind);
+        let of_file = config.node_generic_resources.into_iter().filter(|(kind, _)| !named_by_flags(kind));
+        let of_file = of_file.map(|(kind, offer)| (kind, offer.text()));
+        let offers: Vec<(String, String)> = of_file.chain(self.generic.iter().cloned()).collect();
         let settings = Settings {
             socket: std::path::absolute(&socket).unwrap_or(socket),
             data_dir: std::path::absolute(&data_dir).unwrap_or(data_dir),
             listen: self.listen.or(config.listen).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
             labels: labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
-            generic: serve::generic(generic)?,
+            offers: Offers::read(offers)?,
             foreground: false,
             ephemeral: false,
         };

@@ -10,7 +10,7 @@ use super::options;
 use crate::failure::Failure;
 use crate::paths;
 use crate::screen::Screen;
-use crate::serve::{self, Settings};
+use crate::serve::{self, Offers, Settings};
 
 /// Start a one-machine cluster in the foreground. Without --data-dir it is thrown away at the end.
 #[derive(Debug, Args)]
@@ -27,9 +27,9 @@ pub struct Dev {
     /// A label of this node, NAME=VALUE, matched by node.labels.NAME.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = options::pair)]
     labels: Vec<(String, String)>,
-    /// A counted resource that this node offers, NAME=N.
-    #[arg(long = "node-generic-resource", value_name = "NAME=N", value_parser = super::service_spec::generic_resource)]
-    generic: Vec<(String, u64)>,
+    /// A counted resource that this node offers, NAME=N, or one whose single ones have names, NAME=FIRST,SECOND.
+    #[arg(long = "node-generic-resource", value_name = "NAME=N", value_parser = options::pair)]
+    generic: Vec<(String, String)>,
 }
 
 impl Dev {
@@ -48,9 +48,9 @@ impl Dev {
         let socket = std::path::absolute(&socket).unwrap_or(socket);
         let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
         let labels = self.labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
-        let generic = serve::generic(self.generic)?;
+        let offers = Offers::read(self.generic)?;
         let listen = self.listen;
-        let settings = Settings { data_dir, socket, listen, labels, generic, foreground: true, ephemeral };
+        let settings = Settings { data_dir, socket, listen, labels, offers, foreground: true, ephemeral };
         serve::run(settings, screen)
     }
 }

@@ -1,10 +1,12 @@
 //! The command line as data, and the way from it to what is done: a file for each group of commands.
 
+mod cluster;
 mod completion;
 mod daemon;
 mod dev;
 mod drain;
 mod events;
+mod jobs;
 mod logs;
 mod node;
 mod options;
@@ -71,6 +73,9 @@ enum Command {
     /// Look at and change nodes.
     #[command(subcommand)]
     Node(node::Command),
+    /// Look at and change the settings of the whole cluster.
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// Show what happens, as it happens.
     Events(events::Events),
     /// Explain a task, a service or a node.
@@ -173,6 +178,7 @@ async fn run(command: Command, cx: &mut Cx) -> Result<(), Failure> {
         Command::Service(command) => command.run(cx).await,
         Command::Stack(command) => command.run(cx).await,
         Command::Node(command) => command.run(cx).await,
+        Command::Cluster(command) => command.run(cx).await,
         Command::Events(events) => events.run(cx).await,
         Command::Why(why) => why.run(cx).await,
         Command::Names(names) => names.run(cx).await,
@@ -294,6 +300,9 @@ mod tests {
             "quelea service scale web",
             "quelea service scale web=-1",
             "quelea node update --availability gone n1",
+            "quelea cluster update --task-history-limit -1",
+            "quelea cluster update --strategy pack",
+            "quelea cluster update --dispatcher-heartbeat 5",
             "quelea stack deploy web",
             "quelea plan service scale web",
             "quelea plan service update web --detach",

@@ -224,7 +224,8 @@ fn inspect(screen: &mut Screen, node: &Node) -> Result<(), Failure> {
     fields.add("Memory", format!("{held} of {all} reserved"));
     let counted = node.resources.generic_resources.iter().map(|(name, n)| {
         let held = node.reserved.generic_resources.get(name).copied().unwrap_or(0);
-        format!("{name}: {held} of {n} reserved")
+        let names = node.named_resources.get(name).map(|names| format!(" ({})", names.join(", ")));
+        format!("{name}: {held} of {n} reserved{}", names.unwrap_or_default())
     });
     fields.add_all("Counted", counted);
     fields.add_all("Labels", pairs(&node.labels).into_iter());

@@ -45,6 +45,12 @@ pub enum ServiceCommand {
     Update(Box<UpdateFlags>),
     /// What `service scale` would do.
     Scale(Scale),
+    /// What `service rollback` would do.
+    Rollback(Rm),
+    /// What `service promote` would do.
+    Promote(Rm),
+    /// What `service abort` would do.
+    Abort(Rm),
     /// What `service rm` would do.
     #[command(visible_alias = "remove")]
     Rm(Rm),
@@ -134,14 +140,32 @@ impl ServiceCommand {
                 let UpdateFlags { update, show } = *flags;
                 let before =
                     cx.client.get::<Service>(Route::new(&["services", &update.service])).await?.value;
-                let mut spec = before.spec;
+                let mut spec = before.spec.clone();
+                let rollback = update.rollback;
                 update.apply(&mut spec, &variable)?;
+                if rollback && spec != before.spec {
+                    let why = "--rollback goes with no other flag that changes the service";
+                    return Err(Failure::Usage(why.into()));
+                }
+                if rollback {
+                    let route = service(&before.id, &["rollback"]);
+                    return Ok((cx.client.change(Method::POST, route, None::<&()>).await?, show));
+                }
                 let body = ServiceUpdate { spec, version: Some(before.version) };
                 (cx.client.change(Method::PUT, service(&before.id, &[]), Some(&body)).await?, show)
             }
             Self::Scale(Scale { service: (name, replicas), show }) => {
                 let body = ScaleBody { replicas, version: None };
                 (cx.client.change(Method::POST, service(&name, &["scale"]), Some(&body)).await?, show)
+            }
+            Self::Rollback(Rm { service: name, show }) => {
+                (cx.client.change(Method::POST, service(&name, &["rollback"]), None::<&()>).await?, show)
+            }
+            Self::Promote(Rm { service: name, show }) => {
+                (cx.client.change(Method::POST, service(&name, &["promote"]), None::<&()>).await?, show)
+            }
+            Self::Abort(Rm { service: name, show }) => {
+                (cx.client.change(Method::POST, service(&name, &["abort"]), None::<&()>).await?, show)
             }
             Self::Rm(Rm { service: name, show }) => (cx.client.delete(service(&name, &[])).await?, show),
         })
@@ -244,6 +268,7 @@ fn counts(tasks: &TaskCounts) -> String {
         (tasks.placed, "placed that waits"),
         (tasks.removed, "removed"),
         (tasks.lost, "lost"),
+        (tasks.canaries, if tasks.canaries == 1 { "with a canary" } else { "with canaries" }),
     ];
     let mut text = String::new();
     for (n, what) in parts.into_iter().filter(|(n, _)| *n > 0) {
@@ -263,7 +288,7 @@ fn tasks_text(n: u64) -> String {
 
 /// How many slots something happens to.
 fn slots(services: &[ServicePlan]) -> u64 {
-    let of = |t: &TaskCounts| t.created + t.replaced + t.moved + t.removed + t.lost + t.placed;
+    let of = |t: &TaskCounts| t.created + t.replaced + t.moved + t.removed + t.lost + t.placed + t.canaries;
     services.iter().map(|s| of(&s.tasks)).sum()
 }
 
@@ -280,7 +305,8 @@ fn show_slots(screen: &mut Screen, tasks: &[TaskPlan], total: u64, all: bool) ->
             "removed" | "lost" => Tone::Bad,
             _ => Tone::Waiting,
         };
-        let nowhere = if task.fate == "removed" { "" } else { "(no node)" };
+        let goes = task.fate == "removed" || (task.fate == "canary" && task.task.is_some());
+        let nowhere = if goes { "" } else { "(no node)" };
         table.row(vec![
             task.name.as_str().into(),
             Cell::new(&task.fate, tone),
@@ -310,6 +336,9 @@ fn show_unplaceable(screen: &mut Screen, groups: &[UnplaceablePlan], waiting: u6
         };
         let text = screen.toned(&format!("! {}", plain(&format!("{who}: {why}"))), Tone::Bad);
         screen.line(text)?;
+        if let Some(remedy) = &group.remedy {
+            screen.line(format!("  {}", plain(remedy)))?;
+        }
     }
     if waiting > 0 {
         let wait = if waiting == 1 { "waits" } else { "wait" };
@@ -378,7 +407,7 @@ fn summary(services: &[ServicePlan]) -> String {
         }
     }
     let mut sum = TaskCounts::default();
-    for TaskCounts { created, replaced, moved, removed, lost, placed, kept, unplaceable } in
+    for TaskCounts { created, replaced, moved, removed, lost, placed, canaries, kept, unplaceable } in
         services.iter().map(|s| s.tasks)
     {
         sum.created += created;
@@ -387,6 +416,7 @@ fn summary(services: &[ServicePlan]) -> String {
         sum.removed += removed;
         sum.lost += lost;
         sum.placed += placed;
+        sum.canaries += canaries;
         sum.kept += kept;
         sum.unplaceable += unplaceable;
     }

@@ -10,6 +10,7 @@ use native_api::types::{
 };
 
 use super::Cx;
+use super::jobs;
 use super::logs::Logs;
 use super::options::{Filters, WaitFlags};
 use super::service_spec::CreateFlags;
@@ -33,7 +34,8 @@ pub enum Command {
     ///
     /// Prints its id, then waits until exactly the wanted tasks run, have done so for a second, and none has ended by itself
     /// for five. Ends with 1 when tasks have ended and are not replaced; with 4 when that takes longer than --timeout. Tasks
-    /// that keep failing or find no node are waited for, and the reason is shown.
+    /// that keep failing or find no node are waited for, and the reason is shown. A job is waited for until every run is
+    /// complete; it ends with 1 when it cannot complete any more.
     Create(Box<Create>),
     /// List services.
     #[command(visible_alias = "list")]
@@ -42,16 +44,23 @@ pub enum Command {
     Ps(Ps),
     /// Show services in full.
     Inspect(Inspect),
-    /// Change how many tasks replicated services have.
+    /// Change how many tasks replicated services have, or how many completions replicated jobs.
     Scale(Scale),
     /// Change a service.
     ///
     /// A change of what tasks run replaces them, as the --update flags say. Then it waits until the update is completed.
     /// Ends with 3 when the update failed and was rolled back, with 1 when it is paused, with 4 when it takes longer
-    /// than --timeout.
+    /// than --timeout. With --update-canary it ends (0) when the canaries have been watched and wait to be promoted.
     Update(Box<UpdateAndWait>),
     /// Go back to the previous revision of a service: to what its tasks ran before. How many there are stays as it is.
     Rollback(Rollback),
+    /// Promote the canaries of a service: they take their slots, and the others are changed as its --update flags say.
+    ///
+    /// Then it waits until the update is completed, and ends as `service update` does. Refused (1) when the service has no canaries, when
+    /// they have not been watched yet, or when one does not run.
+    Promote(Rollback),
+    /// Abort the canaries of a service: they end, and the tasks beside which they stand were never touched.
+    Abort(Rollback),
     /// Remove services and end their tasks.
     #[command(visible_alias = "remove")]
     Rm(Rm),
@@ -147,7 +156,9 @@ impl Command {
             Self::Inspect(inspect) => inspect.run(cx).await,
             Self::Scale(scale) => scale.run(cx).await,
             Self::Update(update) => run_update(*update, cx).await,
-            Self::Rollback(rollback) => roll_back(&rollback.service, &rollback.wait, cx).await,
+            Self::Rollback(rollback) => turn(&rollback.service, "rollback", &rollback.wait, cx).await,
+            Self::Promote(promote) => turn(&promote.service, "promote", &promote.wait, cx).await,
+            Self::Abort(abort) => turn(&abort.service, "abort", &abort.wait, cx).await,
             Self::Rm(rm) => rm.run(cx).await,
             Self::Logs(logs) => logs.run(cx).await,
         }
@@ -209,7 +220,11 @@ pub async fn converge_on(
 fn with_a_hint(failure: Failure, services: &[(String, String)]) -> Failure {
     let Failure::Refused(why) = &failure else { return failure };
     // Such a failure begins with the task's name: that of its service, a dot, and its slot.
-    let of = |name: &str| why.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    // Or, of a job, with the name and that it cannot complete.
+    let of = |name: &str| {
+        let begins = |rest: &str| rest.starts_with('.') || rest.starts_with(progress::CANNOT_COMPLETE);
+        why.strip_prefix(name).is_some_and(begins)
+    };
     match services.iter().find(|(_, name)| of(name)) {
         Some((_, name)) => Failure::Refused(format!("{why}; what it wrote: `quelea service logs {name}`")),
         None => failure,
@@ -223,7 +238,7 @@ impl Ls {
         services.retain(|s| {
             filters.hold("name", |v| s.name.starts_with(v))
                 && filters.hold_labels("label", &s.spec.labels)
-                && filters.hold("mode", |v| mode_word(s.spec.mode) == v)
+                && filters.hold("mode", |v| jobs::is_mode(s.spec.mode, v))
                 && filters.hold("id", |v| s.id.starts_with(v))
                 && filters.hold("stack", |v| s.stack.as_deref() == Some(v))
         });
@@ -244,8 +259,8 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
         table.row(vec![
             short(&service.id, whole).into(),
             service.name.as_str().into(),
-            mode_word(service.spec.mode).into(),
-            format!("{}/{}", service.status.running, service.status.wanted).into(),
+            service.spec.mode.as_str().into(),
+            jobs::replicas(service).into(),
             Cell::new(capital(&state), tone),
             ports(service).into(),
             command_line(&service.spec.command).into(),
@@ -254,19 +269,19 @@ fn table(services: &[Service], whole: bool, now: Timestamp) -> Table {
     table
 }
 
-fn mode_word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Replicated => "replicated",
-        Mode::Global => "global",
-    }
-}
-
 /// Where a service stands, in a word or two.
-fn state(service: &Service, now: Timestamp) -> (String, Tone) {
+pub fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     let status = &service.status;
+    if let Some(job) = &status.job {
+        return jobs::state(status, job);
+    }
     // Somebody has to say how to go on, whatever the tasks do meanwhile.
     match service.update_status.as_ref().map(|u| u.state) {
         Some(UpdateState::Paused) => return ("update paused".into(), Tone::Bad),
+        Some(UpdateState::Canary) => return ("canary, to be promoted".into(), Tone::Waiting),
+        Some(UpdateState::Updating) if canaries(service) > 0 && status.waiting == 0 => {
+            return (format!("canary {}/{}", status.updated, canaries(service)), Tone::Waiting);
+        }
         Some(UpdateState::RollbackPaused) => return ("rollback paused".into(), Tone::Bad),
         Some(UpdateState::RollbackStarted) if status.waiting == 0 => {
             return (format!("rolling back {}/{}", status.updated, status.wanted), Tone::Bad);
@@ -301,6 +316,11 @@ fn state(service: &Service, now: Timestamp) -> (String, Tone) {
     ("moving".into(), Tone::Waiting)
 }
 
+/// How many canaries its update tries.
+fn canaries(service: &Service) -> u32 {
+    service.update_status.as_ref().and_then(|update| update.canaries).unwrap_or(0)
+}
+
 /// So long ago must be the last end of a task by itself; as when a change is waited for.
 const SETTLED: SignedDuration = SignedDuration::from_secs(progress::SETTLED.as_secs().cast_signed());
 
@@ -308,7 +328,12 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(progress::SETTLED.as_s
 const ENDED: [&str; 6] = ["complete", "shutdown", "failed", "rejected", "remove", "orphaned"];
 
 /// What a service wishes of its nodes.
-fn placement(fields: &mut Fields, placement: &native_api::types::Placement) {
+fn placement(fields: &mut Fields, service: &Service) {
+    let placement = &service.spec.placement;
+    let strategy = match (placement.strategy, service.strategy) {
+        (Some(own), _) => own.as_str().to_owned(),
+        (None, of_cluster) => format!("{} (the cluster's)", of_cluster.as_str()),
+    };
     let platforms = placement.platforms.iter().map(|p| format!("{}/{}", p.os, p.arch));
     fields.add_all("Platforms", platforms);
     let preferences = placement.preferences.iter().map(|p| {
@@ -318,9 +343,7 @@ fn placement(fields: &mut Fields, placement: &native_api::types::Placement) {
     fields.add_all("Spread over", preferences);
     fields
         .add_all("Affinities", placement.affinities.iter().map(|a| format!("{}:{}", a.constraint, a.weight)));
-    if placement.strategy == native_api::types::Strategy::Binpack {
-        fields.add("Strategy", "binpack");
-    }
+    fields.add("Strategy", strategy);
 }
 
 fn ports(service: &Service) -> String {
@@ -367,7 +390,7 @@ impl Inspect {
 }
 
 /// Everything about a service that differs from nothing, for people.
-fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
+pub fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let now = screen.now();
     let spec = &service.spec;
     let mut fields = Fields::default();
@@ -376,10 +399,15 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     fields.add_some("Stack", service.stack.as_ref());
     fields.add("Created", time::ago(&service.created_at, now));
     fields.add("Changed", time::ago(&service.updated_at, now));
-    let replicas = spec.replicas.filter(|_| spec.mode == Mode::Replicated);
-    let replicas = replicas.map(|n| format!(" ({n})")).unwrap_or_default();
-    fields.add("Mode", format!("{}{replicas}", mode_word(spec.mode)));
     let status = &service.status;
+    let count = match spec.mode {
+        Mode::Replicated => spec.replicas.map(|n| format!(" ({n})")).unwrap_or_default(),
+        _ => String::new(),
+    };
+    match &status.job {
+        Some(job) => jobs::inspect(&mut fields, spec.mode, job, now),
+        None => fields.add("Mode", format!("{}{count}", spec.mode.as_str())),
+    }
     fields
         .add("Tasks", format!("{} of {} running, {}", status.running, status.wanted, state(service, now).0));
     fields.add_some("Waiting", status.reason.as_ref());
@@ -401,7 +429,7 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     if spec.placement.max_replicas_per_node > 0 {
         fields.add("Per node", format!("at most {}", spec.placement.max_replicas_per_node));
     }
-    placement(&mut fields, &spec.placement);
+    placement(&mut fields, service);
     fields.add("Ports", ports(service));
     fields.add(
         "Limits",
@@ -421,11 +449,15 @@ fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let when = match policy.condition {
         Condition::None => "never".to_owned(),
         Condition::OnFailure => format!("on failure, after {}{attempts}", policy.delay),
+        // What a job has completed is done.
+        Condition::Any if spec.mode.is_batch() => format!("on failure, after {}{attempts}", policy.delay),
         Condition::Any => format!("whenever it ends, after {}{attempts}", policy.delay),
     };
     fields.add("Replaced", when);
-    fields.add("Update", update_policy::in_words(&spec.update));
-    fields.add("Rollback", update_policy::in_words(&spec.rollback));
+    if !spec.mode.is_batch() {
+        fields.add("Update", update_policy::in_words(&spec.update));
+        fields.add("Rollback", update_policy::in_words(&spec.rollback));
+    }
     fields.add_some("Moved", budget(&spec.disruption).as_ref());
     let signal = spec.stop_signal.as_deref().unwrap_or("TERM");
     fields.add("Stop", format!("{signal}, killed after {}", spec.stop_grace_period));
@@ -443,7 +475,8 @@ fn budget(budget: &native_api::types::Disruption) -> Option<String> {
 }
 
 fn update_line(update: &UpdateStatus, now: Timestamp) -> String {
-    let since = update.completed_at.as_ref().unwrap_or(&update.started_at);
+    let state = Some(&update.since).filter(|_| update.state == UpdateState::Canary);
+    let since = update.completed_at.as_ref().or(state).unwrap_or(&update.started_at);
     format!("{} ({}): {}", update.state.as_str(), time::ago(since, now), update.message)
 }
 
@@ -488,7 +521,7 @@ async fn run_update(update: UpdateAndWait, cx: &mut Cx) -> Result<(), Failure> {
         if changed != before.spec {
             return Err(Failure::Usage("--rollback goes with no other flag that changes the service".into()));
         }
-        return roll_back(&id, &wait, cx).await;
+        return turn(&id, "rollback", &wait, cx).await;
     }
     let written = put(cx, &id, before, changed).await?;
     cx.screen.line(&written.name)?;
@@ -500,8 +533,9 @@ async fn run_update(update: UpdateAndWait, cx: &mut Cx) -> Result<(), Failure> {
     converge(cx, &wait, vec![written]).await
 }
 
-async fn roll_back(service: &str, wait: &WaitFlags, cx: &mut Cx) -> Result<(), Failure> {
-    let route = Route::new(&["services", service, "rollback"]);
+/// Turns an update another way: `rollback`, `promote` or `abort`.
+async fn turn(service: &str, how: &str, wait: &WaitFlags, cx: &mut Cx) -> Result<(), Failure> {
+    let route = Route::new(&["services", service, how]);
     let written: Written = cx.client.change(Method::POST, route, None::<&()>).await?;
     cx.screen.line(&written.name)?;
     cx.screen.flush()?;
@@ -644,6 +678,7 @@ pub mod tests {
         };
         for (update, word) in [
             ("updating", "updating 1/3"),
+            ("canary", "canary, to be promoted"),
             ("paused", "update paused"),
             ("completed", "updating 1/3"),
             ("rollback_started", "rolling back 1/3"),

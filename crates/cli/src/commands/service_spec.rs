@@ -19,10 +19,14 @@ pub struct CreateFlags {
     /// The service's name; made from the command when it is not given.
     #[arg(long)]
     pub name: Option<String>,
-    /// How many tasks.
+    /// How many tasks; of a replicated job how many runs to completion.
     #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
     pub replicas: Option<u32>,
-    /// replicated (so many tasks, anywhere) or global (one on each node).
+    /// How many tasks of a replicated job run at once; all when it is not given, or 0.
+    #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
+    pub max_concurrent: Option<u32>,
+    /// replicated (so many tasks, anywhere), global (one on each node), replicated-job or batch (so many runs to completion),
+    /// global-job or global-batch (one run to completion on each node).
     #[arg(long, default_value = "replicated", value_parser = mode)]
     pub mode: Mode,
     /// What runs it: exec for a process of the node.
@@ -37,7 +41,8 @@ pub struct CreateFlags {
     /// A label of the service.
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = options::label)]
     pub label: Vec<(String, String)>,
-    /// A condition on nodes, such as node.labels.zone==east.
+    /// A condition on nodes: node.labels.zone==east, node.role!=manager, 'node.labels.kernel version >= 5.4, < 7' (or
+    /// semver), or distinct_hosts (no node has two tasks of the service).
     #[arg(long)]
     pub constraint: Vec<String>,
     /// What tasks are spread over, such as spread=node.labels.zone; the first counts most.
@@ -121,9 +126,10 @@ pub struct CommonFlags {
     /// Whether tasks whose priority is at least 10 lower may be ended to make room.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     preempt: Option<bool>,
-    /// Which of equally good nodes is taken: spread (the emptiest) or binpack (the fullest).
+    /// Which of equally good nodes is taken: spread (the emptiest), binpack (the fullest), or cluster (whichever `quelea
+    /// cluster inspect` names).
     #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
-    strategy: Option<Strategy>,
+    strategy: Option<StrategyFlag>,
     /// A condition that makes a node better, with its weight from -100 to 100: node.labels.disk==ssd:50. Replaces all
     /// that are there; an empty text takes them away.
     #[arg(long, value_name = "CONSTRAINT:WEIGHT", value_parser = affinity)]
@@ -134,6 +140,8 @@ pub struct CommonFlags {
 
 /// One `--affinity`; `None` for the empty text.
 pub type AffinityFlag = Option<Affinity>;
+/// A strategy, or none to leave it to the cluster.
+pub type StrategyFlag = Option<Strategy>;
 
 /// One `--log-opt`.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,15 +166,26 @@ impl CreateFlags {
                 "a command is needed: quelea service create --driver exec [flags] -- COMMAND ARG...".into(),
             ));
         }
-        if self.mode == Mode::Global && self.replicas.is_some() {
-            return Err(Failure::Usage(
-                "--replicas does not go with --mode global: one task runs on each node".into(),
-            ));
+        if matches!(self.mode, Mode::Global | Mode::GlobalBatch) && self.replicas.is_some() {
+            return Err(Failure::Usage(format!(
+                "--replicas does not go with --mode {}: one task runs on each node",
+                self.mode.as_str()
+            )));
         }
+        if self.mode != Mode::Batch && self.max_concurrent.is_some() {
+            return Err(Failure::Usage("--max-concurrent goes with --mode replicated-job only".into()));
+        }
+        self.common.check_mode(self.mode)?;
+        let (replicas, completions) = match self.mode {
+            Mode::Batch => (None, self.replicas),
+            _ => (self.replicas, None),
+        };
         let mut spec = ServiceSpec {
             name: self.name.unwrap_or_else(|| made_name(self.words.first(), suffix)),
             mode: self.mode,
-            replicas: self.replicas,
+            replicas,
+            completions,
+            concurrency: self.max_concurrent,
             driver,
             command: self.words,
             labels: self.label.into_iter().collect(),
@@ -242,6 +261,20 @@ fn read_env_file(path: &Path) -> Result<Vec<env_file::Line>, Failure> {
 }
 
 impl CommonFlags {
+    /// Refuses what a service of this mode cannot have.
+    ///
+    /// # Errors
+    /// A policy for the update or rollback of a batch service.
+    pub fn check_mode(&self, mode: Mode) -> Result<(), Failure> {
+        match self.policies.first_given().filter(|_| mode.is_batch()) {
+            Some(flag) => Err(Failure::Usage(format!(
+                "--{flag} does not go with a {} service: it is neither updated a few at a time nor rolled back; another spec runs from the beginning",
+                mode.as_str()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Sets what was given.
     pub fn apply(self, spec: &mut ServiceSpec) {
         fn set<T>(field: &mut T, given: Option<T>) {
@@ -292,10 +325,9 @@ fn mode(text: &str) -> Result<Mode, String> {
     match text {
         "replicated" => Ok(Mode::Replicated),
         "global" => Ok(Mode::Global),
-        "replicated-job" | "global-job" => {
-            Err("jobs arrive with batch services; use replicated or global".into())
-        }
-        _ => Err("use replicated or global".into()),
+        "replicated-job" | "batch" => Ok(Mode::Batch),
+        "global-job" | "global-batch" => Ok(Mode::GlobalBatch),
+        _ => Err("use replicated, global, replicated-job or global-job".into()),
     }
 }
 
@@ -351,11 +383,12 @@ fn amount(text: &str) -> Result<model::Amount, String> {
     model::Amount::parse(text).map_err(|e| e.to_string())
 }
 
-fn strategy(text: &str) -> Result<Strategy, String> {
+fn strategy(text: &str) -> Result<StrategyFlag, String> {
     match text {
-        "spread" => Ok(Strategy::Spread),
-        "binpack" => Ok(Strategy::Binpack),
-        _ => Err("use spread or binpack".into()),
+        "spread" => Ok(Some(Strategy::Spread)),
+        "binpack" => Ok(Some(Strategy::Binpack)),
+        "cluster" => Ok(None),
+        _ => Err("use spread or binpack, or cluster to leave it to the cluster".into()),
     }
 }
 
@@ -487,6 +520,18 @@ mod tests {
                 "--driver exec --name g --mode global -- a",
                 json!({"name": "g", "mode": "global", "command": ["a"]}),
             ),
+            (
+                "--driver exec --name j --mode replicated-job --replicas 6 --max-concurrent 2 -- a",
+                json!({"name": "j", "mode": "batch", "completions": 6, "concurrency": 2, "command": ["a"]}),
+            ),
+            (
+                "--driver exec --name j --mode batch -- a",
+                json!({"name": "j", "mode": "batch", "command": ["a"]}),
+            ),
+            (
+                "--driver exec --name j --mode global-job -- a",
+                json!({"name": "j", "mode": "global-batch", "command": ["a"]}),
+            ),
             ("--driver mock --name m", json!({"name": "m", "driver": "mock"})),
             (
                 "--driver exec --name e -e A=1 -e HOME -e GONE --env B=x=y -- a",
@@ -521,7 +566,6 @@ mod tests {
                 "--driver exec --name c --constraint node.role==manager --constraint node.labels.a!=b --replicas-max-per-node 2 -- a",
                 json!({"name": "c", "command": ["a"], "placement": {
                     "constraints": ["node.role==manager", "node.labels.a!=b"], "max_replicas_per_node": 2,
-                    "strategy": "spread",
                 }}),
             ),
             (
@@ -583,7 +627,24 @@ mod tests {
             ("--driver oci -- a", "the oci driver is to come"),
             ("--driver vm -- a", "use exec"),
             ("--driver exec --mode global --replicas 2 -- a", "one task runs on each node"),
-            ("--driver exec --mode replicated-job -- a", "batch services"),
+            (
+                "--driver exec --mode global-job --replicas 2 -- a",
+                "--mode global-batch: one task runs on each node",
+            ),
+            ("--driver exec --max-concurrent 2 -- a", "goes with --mode replicated-job only"),
+            (
+                "--driver exec --mode global-batch --max-concurrent 2 -- a",
+                "goes with --mode replicated-job only",
+            ),
+            (
+                "--driver exec --mode replicated-job --update-parallelism 1 -- a",
+                "--update-parallelism does not go with a batch",
+            ),
+            (
+                "--driver exec --mode global-job --rollback-order stop-first -- a",
+                "--rollback-order does not go with a global-batch",
+            ),
+            ("--driver exec --mode job -- a", "use replicated, global, replicated-job or global-job"),
             ("--driver exec --replicas -1 -- a", "-1 is negative"),
             ("--driver exec --limit-memory 12bananas -- a", "not a size"),
             ("--driver exec --restart-condition always -- a", "use none, on-failure or any"),

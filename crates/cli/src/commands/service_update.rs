@@ -12,13 +12,16 @@ use crate::failure::Failure;
 pub struct Update {
     /// The service: its name, its id or the beginning of it.
     pub service: String,
-    /// How many tasks.
+    /// How many tasks; of a replicated job how many runs to completion.
     #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
     replicas: Option<u32>,
+    /// How many tasks of a replicated job run at once; 0 for all.
+    #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
+    max_concurrent: Option<u32>,
     /// Another command, as one string that is cut into words as a shell does.
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     args: Option<String>,
-    /// Replace every task although nothing else has changed; a paused update goes on.
+    /// Replace every task although nothing else has changed; a paused update goes on, a job runs again from the beginning.
     #[arg(long)]
     force: bool,
     /// Add or change an environment variable.
@@ -81,14 +84,27 @@ impl Update {
             return Err(Failure::Refused(format!("--image: {}", specs::IMAGE_REFUSED)));
         }
         if let Some(replicas) = self.replicas {
-            if spec.mode == Mode::Global {
-                return Err(Failure::Refused(format!(
-                    "{} is global: one task runs on each node, --replicas does not go with it",
-                    spec.name
-                )));
+            match spec.mode {
+                Mode::Replicated => spec.replicas = Some(replicas),
+                Mode::Batch => spec.completions = Some(replicas),
+                Mode::Global | Mode::GlobalBatch => {
+                    return Err(Failure::Refused(format!(
+                        "{} is {}: one task runs on each node, --replicas does not go with it",
+                        spec.name,
+                        spec.mode.as_str()
+                    )));
+                }
             }
-            spec.replicas = Some(replicas);
         }
+        if let Some(at_once) = self.max_concurrent {
+            if spec.mode != Mode::Batch {
+                let (name, mode) = (&spec.name, spec.mode.as_str());
+                let problem = format!("{name} is {mode}: --max-concurrent goes with a replicated job only");
+                return Err(Failure::Refused(problem));
+            }
+            spec.concurrency = Some(at_once);
+        }
+        self.common.check_mode(spec.mode)?;
         if let Some(args) = self.args {
             spec.command = specs::split_words(&args).map_err(|e| Failure::Usage(format!("--args: {e}")))?;
         }
@@ -250,7 +266,7 @@ mod tests {
             (&["--label-rm", "x", "--label-add", "y=2"], json!({"labels": {"y": "2"}})),
             (
                 &["--constraint-rm", "node.role == worker", "--constraint-add", "node.id==x"],
-                json!({"placement": {"constraints": ["node.id==x"], "max_replicas_per_node": 0, "strategy": "spread"}}),
+                json!({"placement": {"constraints": ["node.id==x"], "max_replicas_per_node": 0}}),
             ),
             (&["--constraint-add", "node.role == worker"], json!({})),
             (
@@ -261,7 +277,7 @@ mod tests {
                     "spread=node.id",
                 ],
                 json!({"placement": {
-                    "constraints": ["node.role==worker"], "max_replicas_per_node": 0, "strategy": "spread",
+                    "constraints": ["node.role==worker"], "max_replicas_per_node": 0,
                     "preferences": [{"spread": "node.labels.zone"}, {"spread": "node.id"}],
                 }}),
             ),
@@ -290,6 +306,25 @@ mod tests {
     }
 
     #[test]
+    fn a_job_has_completions() {
+        let line = |flags: &[&str]| {
+            let line = Line::try_parse_from(["update", "sum"].iter().chain(flags)).unwrap();
+            let mut spec: ServiceSpec = serde_json::from_value(json!({
+                "name": "sum", "mode": "batch", "completions": 2, "concurrency": 1, "command": ["a"],
+            }))
+            .unwrap();
+            line.update.apply(&mut spec, &|_| None).map(|()| (spec.completions, spec.concurrency, spec.force))
+        };
+        assert_eq!(line(&["--replicas", "5", "--max-concurrent", "0"]).unwrap(), (Some(5), Some(0), 0));
+        assert_eq!(line(&["--force"]).unwrap(), (Some(2), Some(1), 1));
+        let failure = line(&["--update-delay", "1s"]).unwrap_err();
+        assert!(
+            failure.to_string().starts_with("--update-delay does not go with a batch service"),
+            "{failure}"
+        );
+    }
+
+    #[test]
     fn what_cannot_be_changed_so() {
         for (flags, part) in [
             (&["--env-rm", "Z"][..], "--env-rm Z: the service has no such thing"),
@@ -302,6 +337,10 @@ mod tests {
             (&["--image", "nginx"], "needs the coming docker or oci driver"),
             (&["--args", "a 'b"], "not closed"),
             (&["--replicas", "-3"], "-3 is negative"),
+            (
+                &["--max-concurrent", "3"],
+                "web is replicated: --max-concurrent goes with a replicated job only",
+            ),
         ] {
             let failure = changed(flags).expect_err(part);
             assert!(failure.to_string().contains(part), "{flags:?}: {failure}");

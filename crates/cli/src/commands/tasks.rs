@@ -130,7 +130,7 @@ fn task_name(task: &Task, names: Names) -> String {
 }
 
 fn current_state(task: &Task, now: jiff::Timestamp) -> String {
-    let state = capital(&task.state);
+    let state = capital(&task.state) + if task.canary && is_wanted(task) { " (canary)" } else { "" };
     let starts = task.start_after.as_deref().filter(|_| task.desired == "ready");
     match starts.and_then(|at| time::until(at, now)) {
         Some(left) => format!("{state}, starts in {left}"),
@@ -155,12 +155,13 @@ fn ports(task: &Task) -> String {
     task.ports.iter().map(show).collect::<Vec<_>>().join(",")
 }
 
-/// Why it waits, or how it ended badly.
+/// Why it waits, how it ended badly, or why it had to end.
 fn reason(task: &Task) -> String {
     match (&task.unplaced, task.state.as_str()) {
         (Some(unplaced), _) => unplaced.text.clone(),
         (None, "failed" | "rejected" | "orphaned") => failure_of(task),
-        (None, "complete" | "shutdown") => String::new(),
+        (None, "complete" | "shutdown") => task.dismissed.clone().unwrap_or_default(),
+        (None, _) if task.dismissed.is_some() => task.dismissed.clone().unwrap_or_default(),
         (None, _) => task.message.clone().unwrap_or_default(),
     }
 }

@@ -27,6 +27,15 @@ pub struct PolicyFlags {
     /// What to do when more tasks fail: pause, continue or rollback.
     #[arg(long, value_name = "ACTION", value_parser = update_action)]
     update_failure_action: Option<FailureAction>,
+    /// So many of the lowest slots try the new revision first, each beside its own task, until they are promoted; 0 for none.
+    #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
+    update_canary: Option<u32>,
+    /// Promote them as soon as all have run for --update-monitor.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    update_auto_promote: Option<bool>,
+    /// How long they wait to be promoted before the update is paused; 24h when nothing is said.
+    #[arg(long, value_name = "DURATION", value_parser = options::span)]
+    update_promote_within: Option<Span>,
     /// As --update-parallelism, for a rollback.
     #[arg(long, value_name = "N", value_parser = options::count, allow_hyphen_values = true)]
     rollback_parallelism: Option<u32>,
@@ -58,6 +67,25 @@ struct Given {
 }
 
 impl PolicyFlags {
+    /// The first of these flags that was given, by name.
+    pub fn first_given(&self) -> Option<&'static str> {
+        let all = [
+            ("update-parallelism", self.update_parallelism.is_some()),
+            ("update-delay", self.update_delay.is_some()),
+            ("update-monitor", self.update_monitor.is_some()),
+            ("update-max-failure-ratio", self.update_max_failure_ratio.is_some()),
+            ("update-order", self.update_order.is_some()),
+            ("update-failure-action", self.update_failure_action.is_some()),
+            ("rollback-parallelism", self.rollback_parallelism.is_some()),
+            ("rollback-delay", self.rollback_delay.is_some()),
+            ("rollback-monitor", self.rollback_monitor.is_some()),
+            ("rollback-max-failure-ratio", self.rollback_max_failure_ratio.is_some()),
+            ("rollback-order", self.rollback_order.is_some()),
+            ("rollback-failure-action", self.rollback_failure_action.is_some()),
+        ];
+        all.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
     /// Sets what was given.
     pub fn apply(self, spec: &mut ServiceSpec) {
         let update = Given {
@@ -77,6 +105,16 @@ impl PolicyFlags {
             failure_action: self.rollback_failure_action,
         };
         update.apply(&mut spec.update);
+        spec.update.canary = self.update_canary.unwrap_or(spec.update.canary);
+        spec.update.auto_promote = self.update_auto_promote.unwrap_or(spec.update.auto_promote);
+        if self.update_canary == Some(0) && self.update_auto_promote.is_none() {
+            // Without canaries there is nothing to promote.
+            spec.update.auto_promote = false;
+        }
+        if let Some(within) = self.update_promote_within {
+            let said = within != model::UpdatePolicy::PROMOTE_WITHIN;
+            spec.update.promote_within = said.then(|| Duration::of(within));
+        }
         rollback.apply(&mut spec.rollback);
     }
 }
@@ -141,8 +179,15 @@ pub fn in_words(policy: &UpdatePolicy) -> String {
     };
     let ratio = Ratio::from_number(policy.max_failure_ratio).unwrap_or_default();
     let when = if ratio == Ratio::NONE { String::new() } else { format!(" of more than {ratio}") };
+    let within =
+        policy.promote_within.as_ref().map_or_else(String::new, |within| format!(" within {within}"));
+    let canaries = match (policy.canary, policy.auto_promote) {
+        (0, _) => String::new(),
+        (n, true) => format!("canaries: {n}, promoted by themselves; then "),
+        (n, false) => format!("canaries: {n}, to be promoted{within}; then "),
+    };
     format!(
-        "{order}, {at_once}, {} between, watched for {}; on failure{when}: {action}",
+        "{canaries}{order}, {at_once}, {} between, watched for {}; on failure{when}: {action}",
         policy.delay, policy.monitor
     )
 }

@@ -64,6 +64,58 @@ fn status(running: u64, converged: bool) -> serde_json::Value {
     serde_json::json!({"wanted": 2, "running": running, "updated": 2, "waiting": 0, "converged": converged, "tasks": {}})
 }
 
+fn job(state: &str, completed: u64, more: serde_json::Value) -> serde_json::Value {
+    let mut job = serde_json::json!({"iteration": 1, "last_execution": "2026-01-31T13:00:00Z", "state": state,
+        "total": 6, "completed": completed, "active": 2, "at_once": 2, "given_up": 0});
+    job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let mut whole = status(2, state == "complete");
+    whole["job"] = job;
+    whole
+}
+
+#[test]
+fn a_job_is_waited_for_until_every_run_is_complete() {
+    let (said, ended) = waited(
+        Duration::from_secs(60),
+        vec![
+            seen(0, 11, job("running", 0, serde_json::json!({}))),
+            seen(11, 12, job("complete", 6, serde_json::json!({"active": 0}))),
+            seen(12, 13, job("complete", 6, serde_json::json!({"active": 0}))),
+        ],
+    );
+    ended.unwrap();
+    assert!(said.ends_with("web: completed 6 of 6, job complete\n"), "{said}");
+}
+
+#[test]
+fn a_job_that_cannot_complete_ends_the_wait() {
+    let why =
+        "1 of 6 runs is given up: slot 2: failed with exit code 3; not replaced: its policy never replaces";
+    let (_, ended) = waited(
+        Duration::from_secs(60),
+        vec![
+            seen(0, 11, job("failed", 5, serde_json::json!({"active": 0, "given_up": 1, "reason": why}))),
+            seen(11, 12, job("failed", 5, serde_json::json!({"active": 0, "given_up": 1, "reason": why}))),
+        ],
+    );
+    assert_eq!(ended.unwrap_err().to_string(), format!("web: cannot complete any more: {why}"));
+}
+
+#[test]
+fn what_a_job_shows() {
+    for (status, shown) in [
+        (job("running", 3, serde_json::json!({})), "web: completed 3 of 6, active tasks 2 of 2"),
+        (
+            job("running", 3, serde_json::json!({"given_up": 2, "active": 1, "reason": "slot 2: failed"})),
+            "web: completed 3 of 6, active tasks 1 of 1, 2 given up, slot 2: failed",
+        ),
+    ] {
+        let line = line(serde_json::from_value(status).unwrap());
+        assert_eq!(line.text(), shown);
+        assert!(!line.wants_a_look());
+    }
+}
+
 #[test]
 fn it_waits_until_all_are_steady() {
     let (said, ended) = waited(

@@ -26,7 +26,30 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// As `--node-generic-resource`.
     #[serde(default)]
-    pub node_generic_resources: BTreeMap<String, u64>,
+    pub node_generic_resources: BTreeMap<String, Offer>,
+}
+
+/// What a file says of one kind of resource.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Offer {
+    /// So many.
+    Count(u64),
+    /// One, or several with commas between.
+    Text(String),
+    /// These.
+    Names(Vec<String>),
+}
+
+impl Offer {
+    /// As the flag would have it.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Count(count) => count.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::Names(names) => names.join(","),
+        }
+    }
 }
 
 impl Config {
@@ -64,13 +87,14 @@ mod tests {
     fn keys_are_those_of_the_flags() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("quelea.yaml");
-        std::fs::write(&path, "data_dir: /d\nsocket: /s\nlisten: 127.0.0.1:0\nlabels: {zone: east}\nnode_generic_resources: {gpu: 2}\n")
+        std::fs::write(&path, "data_dir: /d\nsocket: /s\nlisten: 127.0.0.1:0\nlabels: {zone: east}\nnode_generic_resources: {gpu: 2, card: [one, two], disk: \"a,b\"}\n")
             .unwrap();
         let config = Config::read(&path).unwrap();
         assert_eq!(config.data_dir, Some("/d".into()));
         assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
         assert_eq!(config.labels["zone"], "east");
-        assert_eq!(config.node_generic_resources["gpu"], 2);
+        let offers = ["gpu", "card", "disk"].map(|kind| config.node_generic_resources[kind].text());
+        assert_eq!(offers, ["2", "one,two", "a,b"]);
         for (text, word) in [
             ("dta_dir: /d\n", "dta_dir"),
             ("listen: here\n", "listen"),

@@ -2,7 +2,9 @@
 //! own in a directory of its own; nothing waits for a time, everything for a condition.
 
 mod access;
+mod canary;
 mod cgroups;
+mod cluster;
 mod crash;
 mod damage;
 mod dev;
@@ -11,6 +13,7 @@ mod follow;
 mod heal;
 mod hello;
 mod input;
+mod jobs;
 mod place;
 mod plan;
 mod scale;

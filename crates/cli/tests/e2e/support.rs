@@ -89,6 +89,11 @@ impl Daemon {
         daemon
     }
 
+    /// The further arguments with which it is started from now on.
+    pub fn set_arguments(&mut self, extra: &[&str]) {
+        self.extra = extra.iter().map(ToString::to_string).collect();
+    }
+
     /// Starts the daemon again on the same data.
     pub fn restart(&mut self) {
         let log =

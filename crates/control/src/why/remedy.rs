@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 ///
 /// Of all nodes that one counts whose lacks cost least together; those that lack exactly the same are told together, and of
 /// different ones that cost the same the one with the lowest id is told.
-pub(super) fn smallest(task: &str, verdicts: &[Verdict]) -> Option<String> {
+pub fn smallest(task: &str, verdicts: &[Verdict]) -> Option<String> {
     if verdicts.is_empty() {
         return None;
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use model::{Desired, Rule, Service, Task, TaskState, UpdateState};
+use model::{Desired, Mode, Rule, Service, Task, TaskState, UpdateState};
 
 use super::{Asked, WAITS, Waiting, Why, tasks_word};
-use crate::status::service_status;
+use crate::status::{JobStatus, job_failure, service_status};
 use crate::tasks;
 
 /// Failed tasks that the explanation of a service lists.
@@ -22,6 +22,14 @@ impl Asked<'_> {
         failed.truncate(FAILED_SHOWN);
 
         let mut facts = vec![match (status.converged, status.wanted) {
+            _ if status.job.is_some() => self.job_fact(service, status.job.unwrap_or_default()),
+            (false, n) if service.tries_canaries() => format!(
+                "service {} wants {} and {} of them a canary beside it; {} run",
+                service.name,
+                tasks_word(n),
+                service.canaries(),
+                status.running
+            ),
             (true, 0) => format!("service {} wants no tasks and has none", service.name),
             (true, n) => format!("service {} runs as asked: {}", service.name, tasks_word(n)),
             (false, n) => {
@@ -29,10 +37,17 @@ impl Asked<'_> {
             }
         }];
         facts.extend(waiting.iter().map(|group| self.waiting_fact(group)));
-        if service.mode.is_global() && status.wanted == 0 {
+        let none_complies = match status.job {
+            Some(job) => job.total == 0,
+            None => status.wanted == 0,
+        };
+        if service.mode.is_global() && none_complies {
             facts.push("no node complies with it: none is ready and active and meets its constraints".into());
         }
         let filled = self.tables.service_use(service.id).filled();
+        facts.extend(
+            job_failure(self.tables, service).map(|why| format!("it cannot complete any more: {why}")),
+        );
         facts.extend(update_fact(service, status.updated, filled));
         facts.extend(self.delayed_fact(service));
         facts.extend(self.given_up_fact(service));
@@ -46,6 +61,28 @@ impl Asked<'_> {
             tasks: failed,
             ..Why::default()
         }
+    }
+
+    /// How far a batch service has come: `batch service sums: iteration 2, 3 of 10 complete, 2 in progress of 2 at once, 1 given up`.
+    fn job_fact(&self, service: &Service, job: JobStatus) -> String {
+        let mut text = format!(
+            "{} service {}: iteration {}, {} of {} complete",
+            service.mode.as_str(),
+            service.name,
+            job.iteration,
+            job.completed,
+            job.total
+        );
+        if job.active > 0 || job.left() > 0 {
+            text.push_str(&format!(", {} in progress", job.active));
+        }
+        if matches!(service.mode, Mode::Batch { .. }) && job.left() > 0 {
+            text.push_str(&format!(", at most {} at once", job.at_once));
+        }
+        if job.given_up > 0 {
+            text.push_str(&format!(", {} given up", job.given_up));
+        }
+        text
     }
 
     fn waiting_fact(&self, group: &Waiting) -> String {
@@ -71,13 +108,29 @@ impl Asked<'_> {
         let last = self.tables.decisions(service.id).filter(|d| d.rule == Rule::NotReplaced).last()?;
         let status = service_status(self.tables, service);
         let filled = self.tables.service_use(service.id).filled();
-        (filled < status.wanted).then(|| format!("a task was not replaced: {}", last.text))
+        let stands = match status.job {
+            // Why nothing more runs is told already.
+            Some(job) => job.given_up > 0 && !job.has_failed(),
+            None => filled < status.wanted,
+        };
+        stands.then(|| format!("a task was not replaced: {}", last.text))
     }
 }
 
 /// Where an update stands, with the way out of a pause.
 fn update_fact(service: &Service, updated: u32, filled: u32) -> Option<String> {
     let status = service.update_status.as_ref();
+    if let Some(status) = status.filter(|s| s.tries_canaries() && s.state != UpdateState::Updating) {
+        let name = &service.name;
+        return Some(format!(
+            "{}; to go on: quelea service promote {name}; to go back: quelea service abort {name}",
+            status.message
+        ));
+    }
+    if service.tries_canaries() {
+        let (canaries, revision) = (service.canaries(), updated);
+        return Some(format!("an update tries {canaries} canaries: {revision} of them are there"));
+    }
     if let Some(status) = status
         && matches!(status.state, UpdateState::Paused | UpdateState::RollbackPaused)
     {
@@ -87,6 +140,6 @@ fn update_fact(service: &Service, updated: u32, filled: u32) -> Option<String> {
             status.message
         ));
     }
-    (updated < filled)
+    (updated < filled && !service.mode.is_batch())
         .then(|| format!("an update is under way: {updated} of {filled} have the current revision"))
 }

@@ -110,6 +110,14 @@ impl Asked<'_> {
         if let Some(before) = before {
             if before.revision != task.revision {
                 let number = |id| self.tables.revision(id).map_or(0, |r| r.number);
+                if service.mode.is_batch() {
+                    return Some(format!(
+                        "it was made because iteration {} runs every slot again: before it, {} in iteration {}",
+                        number(task.revision),
+                        self.end_of(before),
+                        number(before.revision)
+                    ));
+                }
                 return Some(format!(
                     "it was made because of the update to revision {}: before it, {} of revision {}",
                     number(task.revision),
@@ -131,6 +139,10 @@ impl Asked<'_> {
             }
         }
         let because = match (task.slot, service.mode) {
+            (Slot::Node(node), Mode::GlobalBatch) => format!(
+                "a global-batch service runs once on each node that complies, and {} does",
+                self.hostname(node)
+            ),
             (Slot::Node(node), _) => {
                 format!(
                     "a global service has one task on each node that complies, and {} does",
@@ -140,6 +152,10 @@ impl Asked<'_> {
             (slot, Mode::Replicated { replicas }) => {
                 format!("the service wants {}, and nothing filled slot {slot}", tasks_word(replicas))
             }
+            (slot, Mode::Batch { completions, .. }) => format!(
+                "the service has {completions} completions, at most {} at once, and slot {slot} was the lowest that had not begun",
+                service.mode.at_once()
+            ),
             (slot, _) => format!("nothing filled slot {slot}"),
         };
         let decided = self
@@ -245,6 +261,16 @@ impl Asked<'_> {
             && n >= replicas
         {
             return Some(format!("nothing took its place: the service wants {}", tasks_word(replicas)));
+        }
+        if let (Slot::Number(n), Mode::Batch { completions, .. }) = (task.slot, service.mode)
+            && n >= completions
+        {
+            return Some(format!("nothing took its place: the service has {completions} completions"));
+        }
+        if service.mode.is_batch() && task.status.state == TaskState::Complete {
+            let number = self.tables.revision(task.revision).map_or(0, |r| r.number);
+            let name = tasks::name(self.tables, task);
+            return Some(format!("nothing takes its place: {name} is done in iteration {number}"));
         }
         let decided = self.tables.decisions(task.service).filter(|d| d.task == Some(task.id));
         if let Some(decision) = decided.filter(|d| d.rule == Rule::NotReplaced).last() {

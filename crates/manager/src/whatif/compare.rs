@@ -23,8 +23,9 @@ pub(super) fn forecast(before: &Tables, asked: &Tables, after: &Tables, touched:
     }
     let mut waiting_now = BTreeMap::new();
     for (service, slot) in &touched.slots {
-        if let Some(waits) = comparison.slot(*service, *slot) {
-            count_waiting(&mut waiting_now, waits, &comparison.slot_name(*service, *slot));
+        let waits = [comparison.slot(*service, *slot), comparison.canary(*service, *slot)];
+        for task in waits.into_iter().flatten() {
+            count_waiting(&mut waiting_now, after, task, &comparison.slot_name(*service, *slot));
         }
     }
     comparison.count_kept();
@@ -127,6 +128,43 @@ impl<'a> Comparison<'a> {
         Some(next)
     }
 
+    /// Looks at the canary of a slot whose own task stays. Returns it when it waits, and was not there before.
+    fn canary(&mut self, service: ServiceId, slot: Slot) -> Option<&'a Task> {
+        let (old, new) = (canary(self.before, service, slot), canary(self.after, service, slot));
+        let own = filler(self.after, service, slot);
+        let revision = |task: &Task| task.revision;
+        if old.map(revision) == new.map(revision)
+            || own.is_none_or(|own| old.is_some_and(|old| old.id == own.id))
+        {
+            // Promoted, it is the slot's own.
+            return None;
+        }
+        let number = |tables: &Tables, task: &Task| tables.revision(task.revision).map_or(0, |r| r.number);
+        let reason = match (old, new) {
+            (_, Some(new)) => format!("revision {} is tried beside it", number(self.after, new)),
+            (Some(old), None) => format!("revision {} is tried no longer", number(self.before, old)),
+            (None, None) => String::new(),
+        };
+        let name = self.slot_name(service, slot);
+        let newly = new.filter(|new| new.waits_for_node());
+        let counts = &mut self.service(service)?.tasks;
+        counts.canaries += 1;
+        counts.unplaceable += u64::from(newly.is_some());
+        let place =
+            |tables: &Tables, task: Option<&Task>| place(tables, task.filter(|t| !t.waits_for_node())?.node?);
+        self.tasks.push(TaskForecast {
+            service,
+            slot,
+            name,
+            fate: Fate::Canary,
+            task: old.map(|t| t.id),
+            from: place(self.before, old),
+            to: place(self.after, new),
+            reason: reason.into(),
+        });
+        newly
+    }
+
     /// Why something happens to a slot.
     fn reason(&self, fate: Fate, old: Option<&Task>, new: Option<&Task>) -> Arc<str> {
         let number = |tables: &Tables, task: &Task| tables.revision(task.revision).map_or(0, |r| r.number);
@@ -138,13 +176,28 @@ impl<'a> Comparison<'a> {
                 (None, _) => "the service is removed".into(),
                 (Some(service), Slot::Number(n)) => match service.mode {
                     Mode::Replicated { replicas } if n >= replicas => format!("replicas {replicas}").into(),
+                    Mode::Batch { completions, .. } if n >= completions => {
+                        format!("completions {completions}").into()
+                    }
+                    Mode::Batch { .. } if old.revision != service.revision => self.why_older(service),
                     _ => self.why_left(old),
                 },
+                (Some(service), Slot::Node(_))
+                    if service.mode.is_batch() && old.revision != service.revision =>
+                {
+                    self.why_older(service)
+                }
                 (Some(_), Slot::Node(_)) => self.why_left(old),
             },
             (Fate::Moved | Fate::Lost | Fate::Replaced, Some(old), _) => self.why_left(old),
             _ => "".into(),
         }
+    }
+
+    /// Why a task of a batch service goes although its slot stays.
+    fn why_older(&self, service: &Service) -> Arc<str> {
+        let number = self.after.revision(service.revision).map_or(0, |r| r.number);
+        format!("iteration {number} begins").into()
     }
 
     /// Why a task could not stay where it is.
@@ -182,10 +235,19 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The task that fills a slot; of several the one that came furthest, then the oldest.
+/// The task that tries a revision beside the one that fills a slot.
+fn canary(tables: &Tables, service: ServiceId, slot: Slot) -> Option<&Task> {
+    let tried = tables.service(service).filter(|s| s.tries_canaries())?.revision;
+    let mut filling = tables.tasks_of_slot(service, slot).filter(|t| t.fills_slot());
+    filling.find(|t| t.revision == tried).map(|t| &**t)
+}
+
+/// The task that fills a slot; of several the one that came furthest, then the oldest. A canary only stands beside it.
 fn filler(tables: &Tables, service: ServiceId, slot: Slot) -> Option<&Task> {
+    let tried = tables.service(service).filter(|s| s.tries_canaries()).map(|s| s.revision);
     let mut best: Option<&Task> = None;
-    for task in tables.tasks_of_slot(service, slot).filter(|t| t.fills_slot()) {
+    let own = |t: &&Arc<Task>| t.fills_slot() && Some(t.revision) != tried;
+    for task in tables.tasks_of_slot(service, slot).filter(own) {
         if best.is_none_or(|b| b.status.state < task.status.state) {
             best = Some(task);
         }
@@ -217,15 +279,18 @@ pub(super) fn place(tables: &Tables, node: NodeId) -> Option<Place> {
 /// Tasks that newly wait, those of one service and reason together.
 fn count_waiting(
     groups: &mut BTreeMap<(ServiceId, Option<String>), UnplaceableForecast>,
+    after: &Tables,
     task: &Task,
     name: &Arc<str>,
 ) {
     let why = task.unplaced.as_ref();
+    let explain = why.is_some() && groups.len() < UnplaceableForecast::EXPLAINED;
     let new = || UnplaceableForecast {
         service: task.service,
         first: Arc::clone(name),
         count: 0,
         unplaced: why.cloned(),
+        verdicts: if explain { scheduler::explain(after, task) } else { Vec::new() },
     };
     groups.entry((task.service, why.map(ToString::to_string))).or_insert_with(new).count += 1;
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     Amount, Desired, Disruption, Id, JobId, NodeId, NodeState, RevisionId, Service, ServiceId, Slot, Span,
-    Task, TaskId, TaskState, Time, UpdatePolicy,
+    Task, TaskId, TaskState, Time, UpdatePolicy, UpdateState,
 };
 use orchestrator::{Cx, Key, keys_of, reconcile};
 use store::{Action, Change, ChangeSet, Entry, Event, FEATURE_LEVEL, Object, Refused, Tables};
@@ -64,8 +64,8 @@ pub(super) struct Copy {
     /// Tasks whose agents have something to do.
     told: BTreeSet<TaskId>,
     touched: Touched,
-    /// Services whose updates are hastened, with the pace that they have.
-    hastened: BTreeMap<ServiceId, (UpdatePolicy, Disruption)>,
+    /// Services whose updates and moves are hastened, with the paces that they have.
+    hastened: BTreeMap<ServiceId, Pace>,
     /// Those of them with [`MANY`] outdated tasks, which the copy tells to end itself.
     large: Vec<ServiceId>,
     keys: usize,
@@ -246,7 +246,8 @@ impl Copy {
     fn reconcile_one(&mut self, key: Key) {
         let Self { tables, next_id, now, .. } = self;
         let plan = reconcile(tables, key, &mut Cx { now: *now, new_id: &mut || fresh(tables, next_id) });
-        self.work.wake(key, plan.wake_at);
+        let wake_at = plan.wake_at.filter(|_| !self.awaits_people(key));
+        self.work.wake(key, wake_at);
         if plan.set.changes.is_empty() {
             return;
         }
@@ -255,6 +256,13 @@ impl Copy {
         if plan.more && made.is_ok() {
             self.work.mark(key);
         }
+    }
+
+    /// Canaries that wait to be promoted have a deadline, days away perhaps. On a copy nobody says anything: that time does not pass.
+    fn awaits_people(&self, key: Key) -> bool {
+        let Key::Service(id) = key else { return false };
+        let status = self.tables.service(id).and_then(|service| service.update_status.as_ref());
+        status.is_some_and(|status| status.state == UpdateState::Canary)
     }
 
     /// Places what waits; true when there was something to look at.
@@ -304,54 +312,60 @@ impl Copy {
         for service in self.tables.services() {
             let used = self.tables.service_use(service.id);
             let outdated = used.filled().saturating_sub(used.by_revision(service.revision));
-            let budget = match service.has_budget() {
+            let own = Pace::of(service);
+            let disruption = match service.has_budget() {
                 true => Disruption { min_healthy: Amount::Percent(100), max_surge: u32::MAX },
                 false => service.disruption,
             };
-            if outdated == 0 {
-                if budget != service.disruption {
-                    hastened.push((Service::clone(service), service.update, budget));
+            // Of batch services all end at once anyway.
+            if outdated == 0 || service.mode.is_batch() {
+                if disruption != own.disruption {
+                    hastened.push((Service::clone(service), Pace { disruption, ..own }));
                 }
                 continue;
             }
-            let large = outdated >= MANY && !service.mode.is_global();
-            let parallelism = match service.update.parallelism {
-                _ if large => 1,
-                0 => 0,
-                n => n.max(used.filled().div_ceil(ROUNDS)),
+            // While canaries are tried, all else stays as it is.
+            let large = outdated >= MANY && !service.mode.is_global() && !service.tries_canaries();
+            let pace = |policy: UpdatePolicy| {
+                let parallelism = match policy.parallelism {
+                    _ if large => 1,
+                    0 => 0,
+                    n => n.max(used.filled().div_ceil(ROUNDS)),
+                };
+                UpdatePolicy { parallelism, delay: Span::ZERO, ..policy }
             };
             if large {
                 self.large.push(service.id);
             }
-            let mut pace = service.update;
-            (pace.parallelism, pace.delay) = (parallelism, Span::ZERO);
-            if pace != service.update || budget != service.disruption {
-                hastened.push((Service::clone(service), pace, budget));
+            let hasty = Pace { update: pace(service.update), rollback: pace(service.rollback), disruption };
+            if hasty != own {
+                hastened.push((Service::clone(service), hasty));
             }
         }
-        for (service, pace, budget) in hastened {
-            self.hastened.insert(service.id, (service.update, service.disruption));
-            self.set_pace(service, pace, budget);
+        for (service, pace) in hastened {
+            self.hastened.insert(service.id, Pace::of(&service));
+            self.set_pace(service, pace);
         }
     }
 
     /// Gives the updates that were hastened their own pace again.
     pub(super) fn slow_down(&mut self) {
-        for (id, (pace, budget)) in std::mem::take(&mut self.hastened) {
+        for (id, pace) in std::mem::take(&mut self.hastened) {
             if let Some(service) = self.tables.service(id) {
-                self.set_pace(Service::clone(service), pace, budget);
+                self.set_pace(Service::clone(service), pace);
             }
         }
     }
 
-    fn set_pace(&mut self, service: Service, update: UpdatePolicy, disruption: Disruption) {
-        let service = Service { update, disruption, ..service };
-        let made = self.make(ChangeSet::of(vec![Change::UpdateService(service)]));
+    fn set_pace(&mut self, service: Service, Pace { update, rollback, disruption }: Pace) {
+        let changed = Service { update, rollback, disruption, ..service };
+        let made = self.make(ChangeSet::of(vec![Change::UpdateService(changed)]));
         debug_assert_eq!(made, Ok(()), "a service may have any pace");
     }
 }
 
-/// The state that a task comes to as it is told.
+/// The state that a task comes to as it is told. No program ends by itself on the copy, neither badly nor, in a batch service, well:
+/// what is in progress stays so.
 fn reached(task: &Task) -> TaskState {
     match task.desired {
         Desired::Ready => task.status.state.max(TaskState::Ready),
@@ -373,5 +387,19 @@ fn fresh(tables: &Tables, next: &mut u128) -> Id {
         if !taken {
             return id;
         }
+    }
+}
+
+/// How fast a service changes.
+#[derive(Clone, Copy, PartialEq)]
+struct Pace {
+    update: UpdatePolicy,
+    rollback: UpdatePolicy,
+    disruption: Disruption,
+}
+
+impl Pace {
+    fn of(service: &Service) -> Self {
+        Self { update: service.update, rollback: service.rollback, disruption: service.disruption }
     }
 }

@@ -247,7 +247,8 @@ impl Search<'_, '_> {
 fn movable(tables: &Tables, id: ServiceId) -> Option<&Arc<Service>> {
     let (service, used) = tables.service_with_use(id)?;
     let replicated = matches!(service.mode, Mode::Replicated { .. });
-    (replicated && used.by_revision(service.revision) == used.filled()).then_some(service)
+    let at_rest = replicated && !service.tries_canaries();
+    (at_rest && used.by_revision(service.revision) == used.filled()).then_some(service)
 }
 
 /// The most and the fewest tasks that a node which takes tasks has.

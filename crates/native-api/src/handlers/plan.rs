@@ -39,6 +39,24 @@ pub(crate) async fn remove(call: Call) -> Answer {
     answered(&call, Question::Remove { reference, version }, Vec::new()).await
 }
 
+pub(crate) async fn rollback(call: Call) -> Answer {
+    let version = call.query.number("version")?;
+    let reference = call.reference().to_owned();
+    answered(&call, Question::Rollback { reference, version }, Vec::new()).await
+}
+
+pub(crate) async fn promote(call: Call) -> Answer {
+    let version = call.query.number("version")?;
+    let reference = call.reference().to_owned();
+    answered(&call, Question::Promote { reference, version }, Vec::new()).await
+}
+
+pub(crate) async fn abort(call: Call) -> Answer {
+    let version = call.query.number("version")?;
+    let reference = call.reference().to_owned();
+    answered(&call, Question::Abort { reference, version }, Vec::new()).await
+}
+
 pub(crate) async fn deploy(mut call: Call) -> Answer {
     let Read { deployment, warnings } = read_deployment(&mut call).await?;
     answered(&call, Question::Deploy(deployment), warnings).await

@@ -11,8 +11,8 @@ use crate::to;
 use crate::types::{Scale, ServiceSpec, ServiceUpdate};
 
 pub(crate) async fn list(call: Call) -> Answer {
-    // A service shows how its tasks are, and a global one how many nodes comply.
-    let tables = [Table::Services, Table::Tasks, Table::Nodes];
+    // A service shows how its tasks are, a global one how many nodes comply, and one without a strategy the cluster's.
+    let tables = [Table::Services, Table::Tasks, Table::Nodes, Table::Cluster];
     let seen = call.read(|t| Ok(tables.iter().map(|table| t.table_index(*table)).max().unwrap_or(0))).await?;
     let mut services: Vec<_> = seen.tables.services().collect();
     services.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
@@ -56,6 +56,16 @@ pub(crate) async fn remove(call: Call) -> Answer {
 pub(crate) async fn rollback(call: Call) -> Answer {
     let version = call.query.number("version")?;
     written(StatusCode::OK, &services::rollback(call.cluster(), call.reference(), version).await?)
+}
+
+pub(crate) async fn promote(call: Call) -> Answer {
+    let version = call.query.number("version")?;
+    written(StatusCode::OK, &services::promote(call.cluster(), call.reference(), version).await?)
+}
+
+pub(crate) async fn abort(call: Call) -> Answer {
+    let version = call.query.number("version")?;
+    written(StatusCode::OK, &services::abort(call.cluster(), call.reference(), version).await?)
 }
 
 pub(crate) async fn scale(mut call: Call) -> Answer {

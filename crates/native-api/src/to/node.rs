@@ -29,6 +29,11 @@ pub(crate) fn node(tables: &Tables, node: &model::Node) -> Node {
         platform: Platform { os: said.platform.os.to_string(), arch: said.platform.arch.to_string() },
         agent: said.version.to_string(),
         resources: amounts(&said.resources),
+        named_resources: said
+            .named
+            .iter()
+            .map(|(kind, values)| (kind.to_string(), values.iter().map(ToString::to_string).collect()))
+            .collect(),
         reserved: amounts(used.reserved()),
         tasks: used.active().into(),
         drivers: said.drivers.iter().map(driver).collect(),

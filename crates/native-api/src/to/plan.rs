@@ -38,6 +38,7 @@ pub(crate) fn plan(answer: &Answer, warnings: Vec<String>) -> Plan {
                 first: u.first.to_string(),
                 count: u.count,
                 unplaced: u.unplaced.as_deref().map(unplaced),
+                remedy: control::why::remedy::smallest(&u.first, &u.verdicts),
             })
             .collect(),
         waiting: forecast.waiting,
@@ -84,6 +85,7 @@ fn service(service: &model::ServiceForecast) -> ServicePlan {
             removed: service.tasks.removed,
             lost: service.tasks.lost,
             placed: service.tasks.placed,
+            canaries: service.tasks.canaries,
             kept: service.tasks.kept,
             unplaceable: service.tasks.unplaceable,
         },

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use control::{service_status, services, waiting_reason};
+use control::{job_failure, job_trouble, service_status, services, settings, waiting_reason};
 use model::{RevisionId, TaskState};
 use store::{Table, Tables};
 
 use super::{map, time};
 use crate::types::{
-    Affinity, Amount, Condition, Cpus, Disruption, Driver, Duration, Limits, LogPolicy, Mode, Placement,
-    Platform, Port, PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace,
-    RestartPolicy, RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target, UpdatePolicy,
-    UpdateState, UpdateStatus,
+    Affinity, Amount, Condition, Cpus, Disruption, Driver, Duration, JobState, JobStatus, Limits, LogPolicy,
+    Mode, Placement, Platform, Port, PortMode, Preference, Program, Protocol, Reservations, Resources,
+    RestartInPlace, RestartPolicy, RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target,
+    UpdatePolicy, UpdateState, UpdateStatus,
 };
 
 /// A service and how it is.
@@ -29,13 +29,17 @@ pub(crate) fn service(tables: &Tables, service: &model::Service) -> Service {
         previous: service.previous.map(|id| revision(tables, id)),
         update_status: service.update_status.as_ref().map(update_status),
         spec: spec(services::spec_of(tables, service)),
+        strategy: strategy(settings::strategy_of(tables, service)),
         status: status(tables, service),
     }
 }
 
-/// The index that last changed what is shown of a service. How many nodes comply with a global one depends on the nodes.
+/// The index that last changed what is shown of a service. How many nodes comply with a global one depends on the nodes,
+/// the strategy of one that names none on the cluster.
 pub(crate) fn changed(tables: &Tables, service: &model::Service) -> u64 {
     let own = tables.service_index(service.id);
+    let names_none = service.steering.strategy.is_none();
+    let own = if names_none { own.max(tables.table_index(Table::Cluster)) } else { own };
     if service.mode.is_global() { own.max(tables.table_index(Table::Nodes)) } else { own }
 }
 
@@ -52,6 +56,7 @@ fn update_status(status: &model::UpdateStatus) -> UpdateStatus {
     UpdateStatus {
         state: match status.state {
             model::UpdateState::Updating => UpdateState::Updating,
+            model::UpdateState::Canary => UpdateState::Canary,
             model::UpdateState::Paused => UpdateState::Paused,
             model::UpdateState::Completed => UpdateState::Completed,
             model::UpdateState::RollbackStarted => UpdateState::RollbackStarted,
@@ -61,7 +66,9 @@ fn update_status(status: &model::UpdateStatus) -> UpdateStatus {
         index: status.began,
         started_at: time(status.started_at),
         completed_at: (status.completed_at > model::Time::ZERO).then(|| time(status.completed_at)),
+        since: time(status.since),
         automatic: status.automatic,
+        canaries: status.tries_canaries().then_some(status.canary),
         message: status.message.to_string(),
     }
 }
@@ -79,6 +86,26 @@ fn status(tables: &Tables, service: &model::Service) -> ServiceStatus {
         converged: status.converged,
         ended_at: status.ended_at.map(time),
         tasks: counts.filter(|(_, n)| *n > 0).collect::<BTreeMap<_, _>>(),
+        job: status.job.map(|job| job_status(tables, service, &job)),
+    }
+}
+
+fn job_status(tables: &Tables, service: &model::Service, job: &control::JobStatus) -> JobStatus {
+    let state = match (job.is_complete(), job.has_failed()) {
+        (true, _) => JobState::Complete,
+        (false, true) => JobState::Failed,
+        (false, false) => JobState::Running,
+    };
+    JobStatus {
+        iteration: job.iteration,
+        last_execution: time(job.started_at),
+        state,
+        total: job.total.into(),
+        completed: job.completed.into(),
+        active: job.active.into(),
+        at_once: job.at_once.into(),
+        given_up: job.given_up.into(),
+        reason: job_failure(tables, service).or_else(|| job_trouble(tables, service)),
     }
 }
 
@@ -86,8 +113,13 @@ fn status(tables: &Tables, service: &model::Service) -> ServiceStatus {
 pub(super) fn spec(spec: model::ServiceSpec) -> ServiceSpec {
     let (mode, replicas) = match spec.mode {
         model::Mode::Replicated { replicas } => (Mode::Replicated, Some(replicas)),
-        // Batch modes are refused when they are submitted, so that none is stored.
-        model::Mode::Global | model::Mode::Batch { .. } | model::Mode::GlobalBatch => (Mode::Global, None),
+        model::Mode::Global => (Mode::Global, None),
+        model::Mode::Batch { .. } => (Mode::Batch, None),
+        model::Mode::GlobalBatch => (Mode::GlobalBatch, None),
+    };
+    let (completions, concurrency) = match spec.mode {
+        model::Mode::Batch { completions, concurrency } => (Some(completions), Some(concurrency)),
+        _ => (None, None),
     };
     let task = spec.task;
     let mut shown = ServiceSpec {
@@ -95,6 +127,8 @@ pub(super) fn spec(spec: model::ServiceSpec) -> ServiceSpec {
         labels: map(&spec.labels),
         mode,
         replicas,
+        completions,
+        concurrency,
         priority: spec.priority,
         preempt: spec.steering.preempt,
         update: UpdatePolicy::of(&spec.update),
@@ -138,11 +172,15 @@ fn wishes(steering: &model::Steering) -> Placement {
     Placement {
         preferences: steering.preferences.iter().map(preference).collect(),
         affinities: steering.affinities.iter().map(affinity).collect(),
-        strategy: match steering.strategy {
-            model::Strategy::Spread => Strategy::Spread,
-            model::Strategy::Binpack => Strategy::Binpack,
-        },
+        strategy: steering.strategy.map(strategy),
         ..Placement::default()
+    }
+}
+
+pub(super) fn strategy(strategy: model::Strategy) -> Strategy {
+    match strategy {
+        model::Strategy::Spread => Strategy::Spread,
+        model::Strategy::Binpack => Strategy::Binpack,
     }
 }
 
@@ -278,6 +316,30 @@ mod tests {
     }
 
     #[test]
+    fn each_mode_is_shown_as_it_is_submitted() {
+        let batch = |completions, concurrency| model::Mode::Batch { completions, concurrency };
+        for (json, mode, again) in [
+            (r#"{"mode": "batch"}"#, batch(1, 0), r#"{"mode":"batch","completions":1,"concurrency":0}"#),
+            (
+                r#"{"mode": "batch", "completions": 6, "concurrency": 2}"#,
+                batch(6, 2),
+                r#"{"mode":"batch","completions":6,"concurrency":2}"#,
+            ),
+            (r#"{"mode": "global-batch"}"#, model::Mode::GlobalBatch, r#"{"mode":"global-batch"}"#),
+            ("{}", model::Mode::Replicated { replicas: 1 }, r#"{"mode":"replicated","replicas":1}"#),
+        ] {
+            let inside = from::service_spec(serde_json::from_str(json).unwrap()).unwrap();
+            assert_eq!(inside.mode, mode, "{json}");
+            let shown = serde_json::to_value(spec(inside)).unwrap();
+            let of = |value: &serde_json::Value, key: &str| value.get(key).cloned();
+            let again: serde_json::Value = serde_json::from_str(again).unwrap();
+            for key in ["mode", "replicas", "completions", "concurrency"] {
+                assert_eq!(of(&shown, key), of(&again, key), "{json}");
+            }
+        }
+    }
+
+    #[test]
     fn several_programs_are_a_list() {
         let json = r#"{"name": "pair", "programs": [{"name": "a", "command": ["x"]}, {"name": "b", "command": ["y"]}]}"#;
         let inside = from::service_spec(serde_json::from_str(json).unwrap()).unwrap();
@@ -314,7 +376,7 @@ mod tests {
             ),
             (
                 r#"{"placement": {"affinities": [{"constraint": "node.labels.a", "weight": 1}]}}"#,
-                "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value or key!=value",
+                "placement.affinities[0].constraint: \"node.labels.a\" is not a constraint; write key==value, key!=value, key version >= 1.2, key semver >= 1.2.0 or distinct_hosts",
             ),
             (
                 r#"{"rollback": {"max_failure_ratio": 1.5}}"#,
@@ -323,6 +385,22 @@ mod tests {
             (
                 r#"{"mode": "global", "replicas": 2}"#,
                 "replicas: a global service has one task on each node that complies; leave replicas out",
+            ),
+            (
+                r#"{"mode": "batch", "replicas": 2}"#,
+                "replicas: a batch service has completions instead; leave replicas out",
+            ),
+            (
+                r#"{"mode": "global-batch", "replicas": 2}"#,
+                "replicas: a global-batch service runs once on each node that complies; leave replicas out",
+            ),
+            (
+                r#"{"mode": "global-batch", "concurrency": 2}"#,
+                "concurrency: only a batch service has concurrency, and this one is global-batch",
+            ),
+            (
+                r#"{"completions": 2}"#,
+                "completions: only a batch service has completions, and this one is replicated",
             ),
         ] {
             let spec: ServiceSpec = serde_json::from_str(json).unwrap();

@@ -1,5 +1,7 @@
 //! Tasks.
 
+use std::collections::BTreeMap;
+
 use control::tasks;
 use model::Slot;
 use store::Tables;
@@ -26,18 +28,29 @@ pub(crate) fn task(tables: &Tables, task: &model::Task) -> Task {
         state: task.status.state.to_string(),
         since: time(task.status.at),
         message: task.status.message.as_ref().map(ToString::to_string),
+        dismissed: task.dismissed.as_ref().map(ToString::to_string),
         unplaced: task.unplaced.as_deref().filter(|_| task.waits_for_node()).map(why::unplaced),
         exit_code: task.exit_code(),
         start_after: task.start_after.map(time),
         revision: task.revision.to_string(),
         revision_number: tables.revision(task.revision).map(|r| r.number),
         current: service.is_some_and(|s| s.revision == task.revision),
+        canary: service.is_some_and(|s| s.revision == task.revision && s.tries_canaries()),
         ports: task.ports.iter().map(port).collect(),
+        named_resources: named(task),
         programs: task.programs.iter().map(program).collect(),
         created_at: time(task.created_at),
         version: task.modified,
         directed: task.directed,
     }
+}
+
+fn named(task: &model::Task) -> BTreeMap<String, Vec<String>> {
+    let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for one in &task.named {
+        named.entry(one.kind.to_string()).or_default().push(one.value.to_string());
+    }
+    named
 }
 
 fn port(port: &model::BoundPort) -> BoundPort {

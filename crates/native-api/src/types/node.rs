@@ -43,6 +43,9 @@ pub struct Node {
     pub agent: String,
     /// What it can hold.
     pub resources: ResourceAmounts,
+    /// The names of those counted resources that have any, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named_resources: BTreeMap<String, Vec<String>>,
     /// What its tasks have set aside.
     pub reserved: ResourceAmounts,
     /// How many tasks hold a place on it.

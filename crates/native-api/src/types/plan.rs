@@ -102,10 +102,19 @@ pub struct TaskCounts {
     pub lost: u64,
     /// Its task waits for a node now, and would find one.
     pub placed: u64,
+    /// A canary comes beside the task that is there, or goes; that task stays.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub canaries: u64,
     /// The task that is there stays.
     pub kept: u64,
     /// Of all these, those that would find no node.
     pub unplaceable: u64,
+}
+
+/// For what is left out when it is 0.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What would become of one slot.
@@ -116,7 +125,7 @@ pub struct TaskPlan {
     /// The service.
     pub service: String,
     /// What would happen.
-    #[schemars(extend("enum" = ["created", "replaced", "moved", "removed", "lost", "placed"]))]
+    #[schemars(extend("enum" = ["created", "replaced", "moved", "removed", "lost", "placed", "canary"]))]
     pub fate: String,
     /// The task that is there now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,6 +151,9 @@ pub struct UnplaceablePlan {
     /// Why; absent when a limit ended the computation before they were looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unplaced: Option<Unplaced>,
+    /// The smallest change that would place the first of them, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
 }
 
 /// What would become of a node.

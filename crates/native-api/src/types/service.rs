@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ServiceSpec;
+use super::{ServiceSpec, Strategy};
 
 /// A service and how it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,9 @@ pub struct Service {
     pub update_status: Option<UpdateStatus>,
     /// What it shall be.
     pub spec: ServiceSpec,
+    /// Which of equally good nodes its tasks get: what its spec says, else what the cluster says.
+    #[serde(default)]
+    pub strategy: Strategy,
     /// How it is.
     pub status: ServiceStatus,
 }
@@ -51,9 +54,15 @@ pub struct UpdateStatus {
     /// When it was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
+    /// When it came to this state.
+    #[serde(default)]
+    pub since: String,
     /// True for a rollback that followed a failed update by itself.
     #[serde(default)]
     pub automatic: bool,
+    /// How many canaries try the revision until they are promoted or aborted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<u32>,
     /// Where it stands, or why it does not go on.
     pub message: String,
 }
@@ -62,8 +71,10 @@ pub struct UpdateStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UpdateState {
-    /// Slots are being changed.
+    /// Slots are being changed, or canaries watched.
     Updating,
+    /// The canaries have been watched, and wait to be promoted or aborted.
+    Canary,
     /// Too many slots failed; nothing more is changed until the service is updated again or rolled back.
     Paused,
     /// Every slot has been changed and watched.
@@ -81,6 +92,7 @@ impl UpdateState {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Updating => "updating",
+            Self::Canary => "canary",
             Self::Paused => "paused",
             Self::Completed => "completed",
             Self::RollbackStarted => "rollback_started",
@@ -104,7 +116,8 @@ pub struct RevisionInfo {
 /// How a service is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceStatus {
-    /// How many tasks shall run: the replicas, or the nodes that comply with a global service.
+    /// How many tasks shall run: the replicas, the nodes that comply with a global service, or of a batch service as many
+    /// as may be at once of what is left to do.
     pub wanted: u64,
     /// How many wanted tasks run.
     pub running: u64,
@@ -115,7 +128,8 @@ pub struct ServiceStatus {
     /// Why the first of those that wait has no node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// True when exactly the wanted tasks run, all of the current revision, and nothing else is still to end.
+    /// True when exactly the wanted tasks run, all of the current revision, and nothing else is still to end. A batch service:
+    /// when every run is complete.
     pub converged: bool,
     /// When a task of it last ended by itself, or took the place of one that had. A service of which this is only seconds ago
     /// is not steady, even if everything runs at the moment.
@@ -123,6 +137,57 @@ pub struct ServiceStatus {
     pub ended_at: Option<String>,
     /// All tasks that are known, ended ones included, by state.
     pub tasks: BTreeMap<String, u64>,
+    /// Of a batch service: how far it has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobStatus>,
+}
+
+/// How far the current iteration of a batch service has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobStatus {
+    /// Its number: each new revision is an iteration, in which everything runs again.
+    pub iteration: u64,
+    /// When it began.
+    pub last_execution: String,
+    /// The state.
+    pub state: JobState,
+    /// How many runs there are in all: the completions, or the nodes that comply or have had their run.
+    pub total: u64,
+    /// How many of them are complete.
+    pub completed: u64,
+    /// How many are in progress.
+    pub active: u64,
+    /// How many are in progress at once, at most.
+    pub at_once: u64,
+    /// How many are given up, as the restart policy says.
+    pub given_up: u64,
+    /// Of one that has failed: why. Otherwise the last end of a task that was no success, and what followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The states of an iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Runs are left to do, or in progress.
+    #[default]
+    Running,
+    /// Every run is complete.
+    Complete,
+    /// Nothing more runs, and some are given up: it cannot complete any more.
+    Failed,
+}
+
+impl JobState {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// A service as it shall be from now on.
@@ -136,7 +201,7 @@ pub struct ServiceUpdate {
     pub version: Option<u64>,
 }
 
-/// How many tasks a replicated service shall have.
+/// How many tasks a replicated service shall have, or how many completions a batch service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scale {

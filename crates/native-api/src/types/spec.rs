@@ -22,6 +22,12 @@ pub struct ServiceSpec {
     /// How many tasks; 1 when it is not given. Only for `replicated`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
+    /// How many runs to completion in all; 1 when it is not given. Only for `batch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completions: Option<u32>,
+    /// How many of them at once; all when it is not given or 0. Only for `batch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
     /// 1 to 100; higher is placed first.
     pub priority: u8,
     /// True when tasks whose priority is at least 10 lower may be ended if nothing else makes room.
@@ -76,6 +82,8 @@ impl Default for ServiceSpec {
             labels: BTreeMap::new(),
             mode: Mode::Replicated,
             replicas: None,
+            completions: None,
+            concurrency: None,
             priority: model::ServiceSpec::PRIORITY,
             preempt: false,
             update: UpdatePolicy::default(),
@@ -175,6 +183,27 @@ pub enum Mode {
     Replicated,
     /// One task on each node that complies.
     Global,
+    /// So many runs to completion.
+    Batch,
+    /// One run to completion on each node that complies.
+    GlobalBatch,
+}
+
+impl Mode {
+    /// True when tasks run to completion, once.
+    pub fn is_batch(self) -> bool {
+        matches!(self, Self::Batch | Self::GlobalBatch)
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replicated => "replicated",
+            Self::Global => "global",
+            Self::Batch => "batch",
+            Self::GlobalBatch => "global-batch",
+        }
+    }
 }
 
 /// What runs a program.
@@ -204,6 +233,21 @@ pub struct UpdatePolicy {
     pub order: UpdateOrder,
     /// What is done when more slots have failed. A rollback cannot be rolled back.
     pub failure_action: FailureAction,
+    /// So many of the lowest slots try the new revision first, each beside its own task; a rollback has none.
+    #[serde(skip_serializing_if = "is_none")]
+    pub canary: u32,
+    /// Promotes canaries as soon as all of them have run for `monitor`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub auto_promote: bool,
+    /// How long canaries wait to be promoted before the update is paused; 24h when it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promote_within: Option<Duration>,
+}
+
+/// For what is left out when it is 0.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Default for UpdatePolicy {
@@ -229,6 +273,10 @@ impl UpdatePolicy {
                 model::FailureAction::Continue => FailureAction::Continue,
                 model::FailureAction::Rollback => FailureAction::Rollback,
             },
+            canary: policy.canary,
+            auto_promote: policy.auto_promote,
+            promote_within: (policy.promote_within != model::UpdatePolicy::PROMOTE_WITHIN)
+                .then(|| Duration::of(policy.promote_within)),
         }
     }
 }
@@ -381,7 +429,8 @@ pub enum Condition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Placement {
-    /// Conditions such as `node.labels.zone==east`; all must hold.
+    /// Conditions such as `node.labels.zone==east`, `node.labels.kernel version >= 5.4`, `node.labels.db semver >= 1.2.0` or
+    /// `distinct_hosts`; all must hold.
     pub constraints: Vec<String>,
     /// How many tasks of the service one node may have; 0 means any number.
     pub max_replicas_per_node: u32,
@@ -395,8 +444,9 @@ pub struct Placement {
     /// What makes a node better or worse.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub affinities: Vec<Affinity>,
-    /// Which of equally good nodes is taken.
-    pub strategy: Strategy,
+    /// Which of equally good nodes is taken; the one that the whole cluster says when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
 }
 
 /// Tasks are divided over the values that nodes have for a key; nodes without a value are together.
@@ -439,6 +489,16 @@ pub enum Strategy {
     Spread,
     /// The fullest one that still has room, so that others stay free.
     Binpack,
+}
+
+impl Strategy {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Spread => "spread",
+            Self::Binpack => "binpack",
+        }
+    }
 }
 
 /// A port that a task serves.

@@ -1,5 +1,7 @@
 //! Tasks.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,10 @@ pub struct Task {
     /// More in a sentence; why, when it ended badly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why it was told to end, where that is not what its service asked for: its node cannot keep it, or it makes room for
+    /// another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dismissed: Option<String>,
     /// While it waits: why no node takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unplaced: Option<Unplaced>,
@@ -54,8 +60,14 @@ pub struct Task {
     pub revision_number: Option<u64>,
     /// True when that is the service's current revision.
     pub current: bool,
+    /// True for a canary: it tries the current revision beside the slot's own task, and was not promoted yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub canary: bool,
     /// The host ports it was given.
     pub ports: Vec<BoundPort>,
+    /// The named resources it was given, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named_resources: BTreeMap<String, Vec<String>>,
     /// Its programs, once its agent has reported them.
     pub programs: Vec<ProgramStatus>,
     /// When it was made.

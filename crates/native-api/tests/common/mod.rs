@@ -74,6 +74,12 @@ impl World {
         Self { cluster, router, shutdown }
     }
 
+    /// Makes the cluster object, which a daemon makes when it first starts.
+    pub fn set_up(&self) {
+        let cluster = model::Cluster::new(model::ClusterId::from_u128(1), "default");
+        self.cluster.apply(store::ChangeSet::of(vec![store::Change::PutCluster(cluster)]));
+    }
+
     /// Sends a request; the body is there once the future resolves.
     pub async fn send(&self, request: Request<Body>) -> Reply {
         let response = self.open(request).await;

@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use model::{
     Amount, Availability, Cluster, ClusterId, Constraint, Description, Desired, Disruption, DriverKind, Id,
-    Index, Labels, Leave, LeaveReason, Meta, Mode, NamespaceId, Node, NodeId, NodeState, NodeStatus,
-    ProgramSpec, ProgramState, ProgramStatus, ReplacePolicy, Revision, RevisionId, Role, Service, ServiceId,
-    Slot, Span, Task, TaskId, TaskSpec, TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState,
+    Index, Labels, Leave, LeaveReason, Meta, Mode, NamedResource, NamespaceId, Node, NodeId, NodeState,
+    NodeStatus, ProgramSpec, ProgramState, ProgramStatus, ReplacePolicy, Resources, Revision, RevisionId,
+    Role, Service, ServiceId, Slot, Span, Task, TaskId, TaskSpec, TaskState, Time, UpdateOrder, UpdatePolicy,
+    UpdateState,
 };
 use orchestrator::{Cx, Key, PLAN_OBJECTS, all_keys, keys_of, keys_of_refused, reconcile};
 use store::{Change, ChangeSet, Entry, Tables};
@@ -115,7 +116,11 @@ impl World {
             availability: Availability::Active,
             drain_until: None,
             labels: Labels::new(),
-            description: Arc::new(Description { hostname: name.into(), ..Description::default() }),
+            description: Arc::new(Description {
+                hostname: name.into(),
+                resources: Resources { nano_cpus: 1_000, ..Resources::default() },
+                ..Description::default()
+            }),
             status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
         };
         self.apply(vec![Change::CreateNode(node)]);
@@ -189,6 +194,10 @@ impl World {
         self.apply(vec![Change::RollBack { service: id, automatic: false, message: "as requested".into() }]);
     }
 
+    pub fn promote(&mut self, id: ServiceId) {
+        self.apply(vec![Change::Promote { service: id, message: "canaries promoted as requested".into() }]);
+    }
+
     /// A rollback, when there is something to go back to.
     pub fn roll_back_if_there(&mut self, id: ServiceId) {
         if self.tables.service(id).is_some_and(|s| s.previous.is_some()) {
@@ -239,6 +248,14 @@ impl World {
     pub fn label(&mut self, name: &str, key: &str, value: &str) {
         let (key, value) = (key.into(), value.into());
         self.set_node(name, |n| drop(n.labels.insert(key, value)));
+    }
+
+    /// The agent of a node says this of its machine now.
+    pub fn describe(&mut self, name: &str, change: impl FnOnce(&mut Description)) {
+        let node = self.node_named(name);
+        let mut description = Description::clone(&node.description);
+        change(&mut description);
+        self.apply(vec![Change::DescribeNode { node: node.id, description: Arc::new(description) }]);
     }
 
     pub fn state(&mut self, name: &str, state: NodeState) {
@@ -373,8 +390,12 @@ impl World {
             let start_first = |p: &UpdatePolicy| p.order == UpdateOrder::StartFirst;
             let moved = !service.disruption.is_none()
                 || self.tables.tasks_of_service(service.id).any(|t| t.leave.is_some());
-            let doubles =
-                self.allow_doubles || moved || start_first(&service.update) || start_first(&service.rollback);
+            let doubles = self.allow_doubles
+                || moved
+                || service.update.canary > 0
+                || service.update_status.as_ref().is_some_and(|u| u.canary > 0)
+                || start_first(&service.update)
+                || start_first(&service.rollback);
             let mut filling: BTreeMap<Slot, usize> = BTreeMap::new();
             for task in self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
                 *filling.entry(task.slot).or_default() += 1;
@@ -481,11 +502,15 @@ impl World {
     pub fn placement(&self) -> Option<Change> {
         for task in self.tables.tasks_waiting() {
             let spec = Arc::clone(&self.tables.revision(task.revision).expect("its revision").task);
+            let reserves = spec.reservation();
             let fits = |node: &Node| {
                 node.takes_tasks()
                     && self.tables.node_use(node.id).active() < u32::try_from(self.room).unwrap_or(u32::MAX)
                     && task.node.is_none_or(|id| id == node.id)
                     && spec.placement.constraints.iter().all(|c| c.holds(node))
+                    && (spec.placement.platforms.is_empty()
+                        || spec.placement.platforms.iter().any(|p| p.runs_on(&node.description.platform)))
+                    && node.description.resources.fits(self.tables.node_use(node.id).reserved(), &reserves)
             };
             let of_service = |id: NodeId| {
                 let tasks = self.tables.tasks_of_node(id);
@@ -493,9 +518,27 @@ impl World {
             };
             let nodes = self.tables.nodes().filter(|n| fits(n));
             let Some(node) = nodes.map(|n| n.id).min_by_key(|id| (of_service(*id), *id)) else { continue };
-            return Some(Change::AssignTask { task: task.id, node, ports: Box::default() });
+            return Some(Change::AssignTask {
+                task: task.id,
+                node,
+                ports: Box::default(),
+                named: self.names_for(node, &reserves),
+            });
         }
         None
+    }
+
+    /// The named resources that a task gets: the first ones that are free.
+    fn names_for(&self, node: NodeId, reserves: &Resources) -> Box<[NamedResource]> {
+        let (node, used) = self.tables.node_with_use(node).expect("the node");
+        let mut given: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+        let free = node.description.each_named().filter(|one| used.holder_of(one).is_none());
+        free.filter(|one| {
+            let given = given.entry(Arc::clone(&one.kind)).or_default();
+            *given += 1;
+            *given <= reserves.generic.get(&one.kind).copied().unwrap_or(0)
+        })
+        .collect()
     }
 
     // ---- the agents

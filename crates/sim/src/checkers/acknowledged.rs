@@ -11,12 +11,15 @@ use super::{Applied, Checker, Quiet};
 /// The last word about each service and node, and what was acknowledged where.
 #[derive(Default)]
 pub struct Acknowledged {
-    services: BTreeMap<ServiceId, Option<(Mode, RevisionId)>>,
+    services: BTreeMap<ServiceId, Option<Word>>,
     nodes: BTreeMap<NodeId, Option<(Availability, Labels)>>,
     /// The change sets of the newest entries that took effect.
     written: BTreeMap<Index, Vec<ChangeSet>>,
     missing: Vec<String>,
 }
+
+/// What was last said of a service: its mode, its revision, and the one before.
+type Word = (Mode, RevisionId, Option<RevisionId>);
 
 /// So many of the newest entries are kept: an acknowledgement comes with the entry.
 const KEPT: usize = 64;
@@ -25,7 +28,12 @@ impl Acknowledged {
     fn note(&mut self, change: &Change) {
         match change {
             Change::CreateService(service) | Change::UpdateService(service) => {
-                self.services.insert(service.id, Some((service.mode, service.revision)));
+                self.services.insert(service.id, Some((service.mode, service.revision, service.previous)));
+            }
+            Change::RollBack { service, .. } => {
+                if let Some(Some((_, current, Some(previous)))) = self.services.get_mut(service) {
+                    std::mem::swap(current, previous);
+                }
             }
             Change::DeleteService(id) => {
                 self.services.insert(*id, None);
@@ -72,7 +80,7 @@ impl Checker for Acknowledged {
         broken.append(&mut self.missing);
         let tables = quiet.tables;
         for (id, last) in &self.services {
-            let found = tables.service(*id).map(|s| (s.mode, s.revision));
+            let found = tables.service(*id).map(|s| (s.mode, s.revision, s.previous));
             if found != *last {
                 broken.push(format!("service {id} is {found:?}; the last word was {last:?}"));
             }

@@ -1,11 +1,14 @@
 //! Once faults stop, what is wanted is reached in bounded time: each slot has exactly one task that is wanted, and it runs on a machine
 //! that is there and complies, or it is said truly why it does not; and nothing runs that nobody wants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState, UpdateState, UpdateStatus};
+use model::{
+    Desired, Mode, Node, NodeState, Service, Slot, Task, TaskState, UpdateOrder, UpdateState, UpdateStatus,
+};
 use store::Tables;
 
+use super::slots::is_canary;
 use super::{Checker, Quiet};
 
 /// Compares what is wanted with what the machines really do.
@@ -55,6 +58,10 @@ impl Converged {
     }
 
     fn check_service(&self, quiet: &Quiet<'_>, service: &Service, broken: &mut Vec<String>) {
+        if service.mode.is_batch() {
+            // What a slot comes to is asked in `batch`.
+            return;
+        }
         let tables = quiet.tables;
         let slots: Vec<Slot> = match service.mode {
             Mode::Replicated { replicas } => (0..replicas).map(Slot::Number).collect(),
@@ -69,6 +76,7 @@ impl Converged {
                 broken.push(format!("{} slot {slot}: {problem}", service.name));
             }
         }
+        self.check_sharing(quiet, service, broken);
         let wanted: BTreeSet<Slot> = slots.into_iter().collect();
         for task in tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
             if !wanted.contains(&task.slot) && !may_stay(tables, task) {
@@ -78,17 +86,44 @@ impl Converged {
     }
 }
 
-fn wants_global(tables: &Tables, service: &Service, node: &Node) -> bool {
+impl Converged {
+    /// No node has more tasks of the current revision than it may have.
+    fn check_sharing(&self, quiet: &Quiet<'_>, service: &Service, broken: &mut Vec<String>) {
+        let revision = quiet.tables.revision(service.revision);
+        let Some(most) = revision.and_then(|r| r.task.placement.per_node()) else { return };
+        let mut on = BTreeMap::<_, u32>::new();
+        let current = |t: &&std::sync::Arc<Task>| t.revision == service.revision && t.fills_slot();
+        for task in quiet.tables.tasks_of_service(service.id).filter(current) {
+            if let Some(node) = task.node {
+                *on.entry(node).or_default() += 1;
+            }
+        }
+        for (node, count) in on.iter().filter(|(_, count)| **count > most) {
+            broken.push(format!(
+                "{} has {count} tasks on node {node}, and {most} at most are wanted",
+                service.name
+            ));
+        }
+    }
+}
+
+/// True for a node that shall have the task of a global service.
+pub(super) fn wants_global(tables: &Tables, service: &Service, node: &Node) -> bool {
     node.takes_tasks() && complies(tables, service, node)
 }
 
 fn complies(tables: &Tables, service: &Service, node: &Node) -> bool {
     let revision = tables.revision(service.revision);
-    revision.is_some_and(|r| r.task.placement.constraints.iter().all(|c| c.holds(node)))
+    revision.is_some_and(|r| {
+        let placement = &r.task.placement;
+        let here = &node.description.platform;
+        let platform = placement.platforms.is_empty() || placement.platforms.iter().any(|p| p.runs_on(here));
+        platform && placement.constraints.iter().all(|c| c.holds(node))
+    })
 }
 
 /// True on a paused node, which keeps what it has, and for a task that waits for a node that has never been seen.
-fn may_stay(tables: &Tables, task: &Task) -> bool {
+pub(super) fn may_stay(tables: &Tables, task: &Task) -> bool {
     let Slot::Node(id) = task.slot else { return false };
     tables.node(id).is_some_and(|n| match n.status.state {
         NodeState::Down => false,
@@ -108,6 +143,9 @@ fn ends_by_itself(tables: &Tables, task: &Task) -> bool {
 fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<String> {
     let tables = quiet.tables;
     let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, slot).map(|t| &**t).collect();
+    if service.tries_canaries() {
+        return tried_problem(quiet, service, slot, &tasks);
+    }
     let filling: Vec<&Task> = tasks.iter().copied().filter(|t| t.fills_slot()).collect();
     if let Some(leaving) = filling.iter().find(|t| t.leave.is_some()) {
         return leaving_problem(quiet, service, leaving);
@@ -115,8 +153,27 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
     let task = match filling[..] {
         [] => return empty_problem(service, &tasks),
         [task] => task,
+        [a, b] if is_tried_beside(service, a, b) || is_tried_beside(service, b, a) => {
+            let (new, old) = if a.revision == service.revision { (a, b) } else { (b, a) };
+            let own = place_problem(tables, old).or_else(|| place_problem(tables, new));
+            let lasts = ends_by_itself(tables, new) || new.status.state != TaskState::Running;
+            return match own {
+                None if !lasts => {
+                    Some("the new task lasts beside the old one, and that one does not go".into())
+                }
+                None if ends_by_itself(tables, new) => None,
+                None => state_problem(quiet, new),
+                problem => problem,
+            };
+        }
         _ => return Some(format!("{} tasks are wanted", filling.len())),
     };
+    filled_problem(quiet, service, task)
+}
+
+/// What is wrong with a task that alone fills its slot.
+pub(super) fn filled_problem(quiet: &Quiet<'_>, service: &Service, task: &Task) -> Option<String> {
+    let tables = quiet.tables;
     if let Some(problem) = place_problem(tables, task) {
         return Some(problem);
     }
@@ -126,9 +183,55 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
     if task.revision != service.revision {
         return update_problem(tables, service, task);
     }
+    state_problem(quiet, task)
+}
+
+/// True for a new task that a start-first update tries, again and again perhaps, beside the one of the slot.
+fn is_tried_beside(service: &Service, new: &Task, old: &Task) -> bool {
+    let start_first = service.update.order == UpdateOrder::StartFirst;
+    start_first && new.revision == service.revision && old.revision != service.revision
+}
+
+/// A slot of a service whose update tries canaries: its own task is as if there were no update, and one canary at most stands beside it. When all run
+/// for long enough they are to be promoted, by themselves or by somebody.
+fn tried_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot, tasks: &[&Task]) -> Option<String> {
+    let tables = quiet.tables;
+    let (canaries, own): (Vec<&Task>, Vec<&Task>) =
+        tasks.iter().partition(|t| t.revision == service.revision);
+    let filling = |line: &[&'_ Task]| line.iter().filter(|t| t.fills_slot()).count();
+    if filling(&own) > 1 || filling(&canaries) > usize::from(is_canary(service, slot)) {
+        return Some(format!("{} tasks are wanted beside {} canaries", filling(&own), filling(&canaries)));
+    }
+    for task in tasks.iter().filter(|t| t.fills_slot()) {
+        if let Some(problem) = place_problem(tables, task) {
+            return Some(problem);
+        }
+        if !ends_by_itself(tables, task)
+            && let Some(problem) = state_problem(quiet, task)
+        {
+            return Some(problem);
+        }
+    }
+    let over = |t: &&Task| t.desired == Desired::Complete && t.status.state.is_ended();
+    if filling(&own) == 0 && !own.iter().any(over) {
+        return Some("its own task is not there".into());
+    }
+    let status = service.update_status.as_ref()?;
+    let since = |t: &&Task| t.status.state == TaskState::Running && !ends_by_itself(tables, t);
+    let watched = model::Span(service.update.monitor.0.saturating_add(model::Span::from_secs(10).0));
+    let lasts = |n: u32| {
+        let mut tasks = tables.tasks_of_slot(service.id, Slot::Number(n)).map(|t| &**t);
+        tasks
+            .any(|t| t.revision == service.revision && since(&t) && t.status.applied_at + watched < quiet.now)
+    };
+    let all = status.state == UpdateState::Updating && (0..service.canaries()).all(lasts);
+    all.then(|| "every canary lasts, and the update does not go on".into())
+}
+
+fn state_problem(quiet: &Quiet<'_>, task: &Task) -> Option<String> {
     match task.status.state {
         TaskState::Running if task.desired == Desired::Running => None,
-        TaskState::New | TaskState::Pending => waiting_problem(tables, task),
+        TaskState::New | TaskState::Pending => waiting_problem(quiet.tables, task),
         _ if task.desired == Desired::Ready && task.start_after.is_some_and(|at| at > quiet.now) => None,
         state => Some(format!("its task is {state}, and {} is wanted", task.desired)),
     }
@@ -136,7 +239,9 @@ fn slot_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot) -> Option<Stri
 
 fn empty_problem(service: &Service, tasks: &[&Task]) -> Option<String> {
     let over = |t: &Task| t.desired == Desired::Complete && t.status.state.is_ended();
-    match tasks.iter().rev().find(|t| t.desired != Desired::Remove) {
+    // Beside what has ended there may have been a canary, which says nothing.
+    let ours = tasks.iter().rev().find(|t| t.revision == service.revision && t.desired < Desired::Shutdown);
+    match ours.or_else(|| tasks.iter().rev().find(|t| t.desired != Desired::Remove)) {
         Some(last) if over(last) && (last.revision == service.revision || is_paused(service)) => None,
         _ => Some("no task is wanted there".into()),
     }

@@ -1,11 +1,18 @@
-//! At most one task of a slot is wanted to run, outside an update and but for one that leaves its node beside the next.
+//! At most one task of a slot is wanted to run, outside an update and but for one that leaves its node beside the next; beside it, while an update
+//! tries canaries, one canary in the slots of those.
 
 use std::collections::BTreeSet;
 
-use model::Desired;
-use store::Object;
+use model::{Desired, Service, Slot};
+use store::{Action, Object};
 
 use super::{Applied, Checker};
+
+/// True for a slot in which a canary may stand.
+pub(super) fn is_canary(service: &Service, slot: Slot) -> bool {
+    let canaries = service.update_status.as_ref().filter(|s| s.tries_canaries()).map_or(0, |s| s.canary);
+    matches!(slot, Slot::Number(n) if n < canaries)
+}
 
 /// Counts the wanted tasks of each slot that an entry touched.
 #[derive(Default)]
@@ -25,6 +32,16 @@ impl Checker for Slots {
                 _ => None,
             })
             .collect();
+        for event in moment.events.iter().filter(|event| event.action == Action::Created) {
+            let Object::Task(task) = &event.object else { continue };
+            let service = moment.after.service(task.service).filter(|s| s.tries_canaries());
+            if service.is_some_and(|s| s.revision == task.revision && !is_canary(s, task.slot)) {
+                broken.push(format!(
+                    "slot {} of service {} was changed before promotion",
+                    task.slot, task.service
+                ));
+            }
+        }
         for (service, slot) in touched {
             let wanted: Vec<_> = moment
                 .after

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use model::{Availability, Cluster, Index, Labels, NamespaceId, NodeId, Slot, Span, TaskState};
+use control::settings::SettingsChange;
+use model::{Availability, Index, Labels, NamespaceId, NodeId, Slot, Span, TaskState};
 use store::{Change, ChangeSet, Refused, Tables};
 
-use super::{Happening, World, member, node_id, resources};
+use super::{Happening, World, member, node_id};
 use crate::desk::{Decision, decide};
 use crate::host::Host;
 use crate::log::Origin;
@@ -128,6 +129,24 @@ impl World {
                     Box::pin(async move { control::services::scale(c, &name, None, replicas).await })
                 })
             }
+            Command::Promote(name) => {
+                let name = name.clone();
+                decide(tables, now, random, |c| {
+                    Box::pin(async move { control::services::promote(c, &name, None).await })
+                })
+            }
+            Command::Abort(name) => {
+                let name = name.clone();
+                decide(tables, now, random, |c| {
+                    Box::pin(async move { control::services::abort(c, &name, None).await })
+                })
+            }
+            Command::Rollback(name) => {
+                let name = name.clone();
+                decide(tables, now, random, |c| {
+                    Box::pin(async move { control::services::rollback(c, &name, None).await })
+                })
+            }
             Command::Remove(name) => {
                 let name = name.clone();
                 decide(tables, now, random, |c| {
@@ -155,17 +174,18 @@ impl World {
                 None => Err(format!("there is no node-{node}")),
             },
             Command::Cluster(settings) => {
-                let old = tables.cluster().ok_or("there is no cluster yet")?;
-                let mut cluster = Cluster::clone(old);
+                let mut change = SettingsChange::default();
                 for (key, value) in settings {
-                    set_cluster(&mut cluster, key, value)?;
+                    set_cluster(&mut change, key, value)?;
                 }
-                Ok(Decision::Write(ChangeSet::of(vec![Change::PutCluster(cluster)])))
+                decide(tables, now, random, |c| {
+                    Box::pin(async move { control::settings::update(c, None, change).await })
+                })
             }
             Command::Nodes { count, size, label } => {
                 let mut changes = Vec::new();
                 for (nth, number) in (0..*count).zip(1..) {
-                    let host = Host::new(node_id(number), &format!("node-{number}"), resources(*size));
+                    let host = Host::new(node_id(number), &format!("node-{number}"), *size);
                     let mut labels = Labels::new();
                     if let Some((key, values)) = label {
                         let value = &values[nth as usize % values.len()];
@@ -224,7 +244,7 @@ impl World {
             }
             Command::Resources { node, size } => {
                 let host = self.machine(*node)?;
-                host.set_resources(resources(*size));
+                host.set_size(*size);
                 let described = agent::Input::Described(Arc::clone(&host.description));
                 self.tell_agent(node_id(*node), described);
             }
@@ -240,7 +260,7 @@ impl World {
         for number in 1..=*count {
             let id = node_id(number);
             if !self.hosts.contains_key(&id) && !self.scrapped.contains(&number) {
-                let host = Host::new(id, &format!("node-{number}"), resources(*size));
+                let host = Host::new(id, &format!("node-{number}"), *size);
                 self.hosts.insert(id, host);
                 self.start_daemon(id);
             }
@@ -350,17 +370,22 @@ fn change_node(
     })
 }
 
-fn set_cluster(cluster: &mut Cluster, key: &str, value: &str) -> Result<(), String> {
-    let span = || Span::parse(value).map_err(|e| format!("{key}: {e}"));
+fn set_cluster(change: &mut SettingsChange, key: &str, value: &str) -> Result<(), String> {
+    let span = || Span::parse(value).map(Some).map_err(|e| format!("{key}: {e}"));
+    let count = || value.parse().map(Some).map_err(|_| format!("{key}: {value:?} is not a number"));
     match key {
-        "history" => {
-            cluster.history = value.parse().map_err(|_| format!("{key}: {value:?} is not a number"))?
+        "history" => change.history = count()?,
+        "history-failed" => change.history_failed = count()?,
+        "history-age" => change.history_age = span()?,
+        "heartbeat" => change.heartbeat = span()?,
+        "orphan-after" => change.orphan_after = span()?,
+        "strategy" => {
+            let strategy = model::Strategy::from_word(value);
+            change.strategy = Some(strategy.ok_or_else(|| format!("{key}: {value:?} is no strategy"))?);
         }
-        "heartbeat" => cluster.heartbeat = span()?,
-        "orphan-after" => cluster.orphan_after = span()?,
-        "rebalance" if value == "off" => cluster.rebalance = None,
+        "rebalance" if value == "off" => change.rebalance = Some(0),
         "rebalance" => match value.parse() {
-            Ok(threshold @ 2..) => cluster.rebalance = Some(threshold),
+            Ok(threshold @ 2..) => change.rebalance = Some(threshold),
             _ => return Err(format!("{key}: {value:?} is neither off nor a number from 2 on")),
         },
         _ => return Err(format!("{key}: there is no such setting")),

@@ -90,6 +90,8 @@ fn reported(old: &Task, status: TaskStatus, programs: Box<[ProgramStatus]>) -> T
         status,
         programs,
         ports: old.ports.clone(),
+        named: old.named.clone(),
+        dismissed: old.dismissed.clone(),
         unplaced: old.unplaced.clone(),
         leave: old.leave.clone(),
         ..*old

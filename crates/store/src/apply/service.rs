@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Revision, RevisionId, Service, ServiceId, Time, UpdateState, UpdateStatus};
+use model::{Mode, Revision, RevisionId, Service, ServiceId, Time, UpdateState, UpdateStatus};
 
 use super::journal::Before;
 use super::{Tx, clip, wrong};
@@ -75,20 +75,48 @@ impl Tx<'_> {
             return Err(wrong(object, "a service keeps its namespace and its name"));
         }
         self.need_references(service)?;
-        let update_status = if service.revision == old.revision {
+        let update_status = if service.mode.is_batch() {
+            // Another revision is another iteration: it takes no place of anything.
+            None
+        } else if service.revision == old.revision {
             old.update_status.clone()
         } else {
-            Some(UpdateStatus {
-                state: UpdateState::Updating,
-                began: self.version,
-                started_at: self.time,
-                completed_at: Time::ZERO,
-                automatic: false,
-                message: "update in progress".into(),
-            })
+            Some(self.begin_update(&old, service))
         };
         self.put_service(&old, Service { update_status, ..service.clone() });
         Ok(())
+    }
+
+    /// The update that another revision begins. One that came to all slots before needs no canaries.
+    fn begin_update(&self, old: &Service, new: &Service) -> UpdateStatus {
+        let unproven = match old.update_status.as_ref().and_then(|status| status.unproven) {
+            _ if old.previous != Some(new.revision) => Some(new.revision),
+            earlier => earlier.filter(|id| *id == new.revision || Some(*id) == new.previous),
+        };
+        let first = unproven == Some(new.revision) && matches!(new.mode, Mode::Replicated { .. });
+        UpdateStatus {
+            state: UpdateState::Updating,
+            began: self.version,
+            started_at: self.time,
+            since: self.time,
+            completed_at: Time::ZERO,
+            automatic: false,
+            canary: if first { new.update.canary } else { 0 },
+            unproven,
+            newest: self.newest(old).max(self.number(new.revision)),
+            message: "update in progress".into(),
+        }
+    }
+
+    fn number(&self, revision: RevisionId) -> u64 {
+        self.tables.revision(revision).map_or(0, |r| r.number)
+    }
+
+    /// The highest number that a revision of a service has had.
+    fn newest(&self, service: &Service) -> u64 {
+        let told = service.update_status.as_ref().map_or(0, |status| status.newest);
+        let previous = service.previous.map_or(0, |id| self.number(id));
+        told.max(previous).max(self.number(service.revision))
     }
 
     /// Puts a changed service in the place of `old`, unless it is the same.
@@ -113,11 +141,14 @@ impl Tx<'_> {
         message: &Arc<str>,
     ) -> Result<(), Refused> {
         let old = self.need_service(id)?;
+        if old.mode.is_batch() {
+            return Err(wrong(ObjectId::Service(id), "a batch service is not rolled back"));
+        }
         let Some(previous) = old.previous else {
             return Err(wrong(ObjectId::Service(id), "it has no previous revision"));
         };
         let state = old.update_status.as_ref().map(|status| status.state);
-        if automatic && state != Some(UpdateState::Updating) {
+        if automatic && !matches!(state, Some(UpdateState::Updating | UpdateState::Canary)) {
             return Err(wrong(ObjectId::Service(id), "only an update rolls itself back"));
         }
         let started_at = match &old.update_status {
@@ -128,8 +159,13 @@ impl Tx<'_> {
             state: UpdateState::RollbackStarted,
             began: self.version,
             started_at,
+            since: self.time,
             completed_at: Time::ZERO,
             automatic,
+            // So many slots still have what canaries stood beside.
+            canary: old.update_status.as_ref().filter(|s| s.tries_canaries()).map_or(0, |s| s.canary),
+            unproven: old.update_status.as_ref().and_then(|status| status.unproven),
+            newest: self.newest(&old),
             message: clip(message),
         };
         let new = Service {
@@ -158,7 +194,31 @@ impl Tx<'_> {
         }
         let completed = matches!(state, UpdateState::Completed | UpdateState::RollbackCompleted);
         let completed_at = if completed { self.time } else { Time::ZERO };
-        let status = UpdateStatus { state, completed_at, message: clip(message), ..status.clone() };
+        if state == UpdateState::Canary && !status.tries_canaries() {
+            return Err(wrong("its update has no canaries".into()));
+        }
+        let proven = completed && status.unproven == Some(old.revision);
+        let unproven = status.unproven.filter(|_| !proven);
+        let (since, message) = (self.time, clip(message));
+        let status = UpdateStatus { state, since, completed_at, unproven, message, ..status.clone() };
+        self.put_service(&old, Service { update_status: Some(status), ..(*old).clone() });
+        Ok(())
+    }
+
+    pub(super) fn promote(&mut self, id: ServiceId, message: &Arc<str>) -> Result<(), Refused> {
+        let old = self.need_service(id)?;
+        let Some(status) = old.update_status.as_ref().filter(|status| status.tries_canaries()) else {
+            return Err(wrong(ObjectId::Service(id), "it has no canaries to promote"));
+        };
+        // What the canaries said is over: only tasks that are made from here on count. What runs is as if it had always been there.
+        let status = UpdateStatus {
+            state: UpdateState::Updating,
+            began: self.version,
+            since: self.time,
+            canary: 0,
+            message: clip(message),
+            ..status.clone()
+        };
         self.put_service(&old, Service { update_status: Some(status), ..(*old).clone() });
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    BoundPort, Desired, Leave, NodeId, RevisionId, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus,
-    Time, Unplaced, limits,
+    BoundPort, Desired, Leave, Mode, NamedResource, Node, NodeId, Resources, RevisionId, ServiceId, Slot,
+    Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
 };
 
 use super::journal::Before;
@@ -35,6 +35,7 @@ impl Tx<'_> {
             self.need_node(node)?;
         }
         check_made(object, &made)?;
+        self.check_batch(object, &made)?;
         let task = Task {
             id,
             service: made.service,
@@ -52,6 +53,8 @@ impl Tx<'_> {
             },
             programs: Box::default(),
             ports: Box::default(),
+            named: Box::default(),
+            dismissed: None,
             unplaced: None,
             created: self.version,
             modified: self.version,
@@ -60,6 +63,26 @@ impl Tx<'_> {
         };
         let handle = self.tables.insert_task(Arc::new(task));
         self.journal.touch(Before::Task(id, handle, None));
+        Ok(())
+    }
+
+    /// What is done runs no more, and no more slots are in progress than may be. Whoever decided counted on what was in
+    /// flight; if a change that made room was lost, there is none.
+    fn check_batch(&self, object: ObjectId, made: &Made) -> Result<(), Refused> {
+        let Some((service, used)) = self.tables.service_with_use(made.service) else { return Ok(()) };
+        if !service.mode.is_batch() {
+            return Ok(());
+        }
+        let revision = made.revision;
+        if used.is_done(revision, made.slot) {
+            return Err(wrong(object, format!("slot {} is done", made.slot)));
+        }
+        let Mode::Batch { .. } = service.mode else { return Ok(()) };
+        let waiting = if used.is_undecided(revision, made.slot) { 0 } else { used.undecided(revision) };
+        let busy = used.filled() + waiting;
+        if !used.is_filled(made.slot) && busy >= service.mode.at_once() {
+            return Err(wrong(object, format!("{busy} slots are in progress, as many as may be at once")));
+        }
         Ok(())
     }
 
@@ -93,6 +116,7 @@ impl Tx<'_> {
         id: TaskId,
         node: NodeId,
         ports: &[BoundPort],
+        named: &[NamedResource],
     ) -> Result<(), Refused> {
         let object = ObjectId::Task(id);
         let (handle, old) = self.need_task(id)?;
@@ -112,10 +136,12 @@ impl Tx<'_> {
         if needs.is_some_and(|needs| !host.description.resources.fits(used.reserved(), needs)) {
             return Err(wrong(object, format!("node {node} has too little left for it")));
         }
+        check_named(object, host, used, needs.map(|needs| &**needs), named)?;
         let (at, applied_at) = (self.time, self.time);
         let new = Task {
             node: Some(node),
             ports: ports.into(),
+            named: named.into(),
             unplaced: None,
             status: TaskStatus { state: TaskState::Assigned, at, applied_at, message: None },
             ..old.clone()
@@ -149,6 +175,16 @@ impl Tx<'_> {
         if was.map(why) != leave.map(why) {
             let leave = leave.map(|leave| Box::new(Leave { since: self.time, ..leave }));
             let new = Task { leave, ..old.clone() };
+            self.direct(handle, new);
+        }
+        Ok(())
+    }
+
+    pub(super) fn dismiss_task(&mut self, id: TaskId, reason: &Arc<str>) -> Result<(), Refused> {
+        let (handle, old) = self.need_task(id)?;
+        if old.desired < Desired::Shutdown {
+            let (desired, dismissed) = (Desired::Shutdown, Some(clip(reason)));
+            let new = Task { desired, dismissed, start_after: None, ..old.clone() };
             self.direct(handle, new);
         }
         Ok(())
@@ -246,6 +282,42 @@ fn check_made(object: ObjectId, made: &Made) -> Result<(), Refused> {
     }
     if made.start_after.is_some() && made.desired != Desired::Ready {
         return Err(wrong(object, "only a task that shall be ready waits for a moment"));
+    }
+    Ok(())
+}
+
+/// Named resources must be there and free, each be given once, and be as many of each kind as the task reserves, where the
+/// node has names for the kind.
+fn check_named(
+    object: ObjectId,
+    node: &Node,
+    used: &NodeUse,
+    needs: Option<&Resources>,
+    named: &[NamedResource],
+) -> Result<(), Refused> {
+    let offers = &node.description.named;
+    if named.is_empty() && offers.is_empty() {
+        return Ok(());
+    }
+    let hostname = &node.description.hostname;
+    for (at, one) in named.iter().enumerate() {
+        let name = || format!("{} {}", one.kind, one.value);
+        if !node.description.offers(one) {
+            return Err(wrong(object, format!("node {hostname} has no {}", name())));
+        }
+        if named[..at].contains(one) {
+            return Err(wrong(object, format!("{} is given twice", name())));
+        }
+        if let Some(holder) = used.holder_of(one) {
+            return Err(wrong(object, format!("{} of node {hostname} is held by task {holder}", name())));
+        }
+    }
+    for kind in offers.keys() {
+        let given = named.iter().filter(|one| one.kind == *kind).count() as i64;
+        let wanted = needs.and_then(|needs| needs.generic.get(kind)).copied().unwrap_or(0);
+        if given != wanted {
+            return Err(wrong(object, format!("it reserves {wanted} {kind} and is given {given}")));
+        }
     }
     Ok(())
 }

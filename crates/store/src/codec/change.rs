@@ -21,7 +21,8 @@ use super::node::{DESCRIPTION, DescriptionMessage, NodeStatusMessage};
 use super::shape::{self, PLAIN, Shape, Value, Walk, many, one, texts as repeated};
 use super::spec::{BoundPortMessage, read_all};
 use super::task::{
-    PROGRAM_STATUS, ProgramStatusMessage, SLOT, SlotMessage, UNPLACED, UnplacedMessage, report_messages,
+    NamedResourceMessage, PROGRAM_STATUS, ProgramStatusMessage, SLOT, SlotMessage, UNPLACED, UnplacedMessage,
+    report_messages,
 };
 use crate::{Change, Guard, ObjectId};
 
@@ -161,7 +162,18 @@ struct MoveUpdateMessage {
 
 const MOVE_UPDATE: Shape = Shape { what: "the next state of an update", fields: &[one(1, &PLAIN)] };
 
-/// A placement. Fields: 1 task, 2 node, 3 ports.
+/// The promotion of canaries. Fields: 1 service, 2 message.
+#[derive(Clone, PartialEq, Message)]
+struct PromoteMessage {
+    #[prost(message, optional, tag = "1")]
+    service: Option<IdMessage>,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+const PROMOTE: Shape = Shape { what: "the promotion of canaries", fields: &[one(1, &PLAIN)] };
+
+/// A placement. Fields: 1 task, 2 node, 3 ports, 18 named.
 #[derive(Clone, PartialEq, Message)]
 struct AssignTaskMessage {
     #[prost(message, optional, tag = "1")]
@@ -170,12 +182,30 @@ struct AssignTaskMessage {
     node: Option<IdMessage>,
     #[prost(message, repeated, tag = "3")]
     ports: Vec<BoundPortMessage>,
+    #[prost(message, repeated, tag = "18")]
+    named: Vec<NamedResourceMessage>,
 }
 
 const ASSIGN_TASK: Shape = Shape {
     what: "an assignment",
-    fields: &[one(1, &PLAIN), one(2, &PLAIN), many(3, limits::PORTS, &PLAIN)],
+    fields: &[
+        one(1, &PLAIN),
+        one(2, &PLAIN),
+        many(3, limits::PORTS, &PLAIN),
+        many(18, limits::NAMED_RESOURCES, &PLAIN),
+    ],
 };
+
+/// A task that has to go. Fields: 1 task, 2 reason.
+#[derive(Clone, PartialEq, Message)]
+struct DismissTaskMessage {
+    #[prost(message, optional, tag = "1")]
+    task: Option<IdMessage>,
+    #[prost(string, tag = "2")]
+    reason: String,
+}
+
+const DISMISS_TASK: Shape = Shape { what: "a dismissal", fields: &[one(1, &PLAIN)] };
 
 /// What is wanted of a task. Fields: 1 task, 2 desired.
 #[derive(Clone, PartialEq, Message)]
@@ -293,6 +323,9 @@ pub(super) fn write(change: &Change, out: &mut Vec<u8>) {
             let (automatic, message) = (*automatic, message.to_string());
             put(30, &RollBackMessage { service: id(service.0), automatic, message }, out);
         }
+        Change::Promote { service, message } => {
+            put(41, &PromoteMessage { service: id(service.0), message: message.to_string() }, out);
+        }
         Change::MoveUpdate { service, state, message } => {
             let (state, message) = (state.number(), message.to_string());
             put(31, &MoveUpdateMessage { service: id(service.0), state, message }, out);
@@ -316,9 +349,10 @@ fn write_task(change: &Change, out: &mut Vec<u8>) {
             };
             put(15, &message, out);
         }
-        Change::AssignTask { task, node, ports } => {
+        Change::AssignTask { task, node, ports, named } => {
             let ports = ports.iter().map(Wire::to_message).collect();
-            put(16, &AssignTaskMessage { task: id(task.0), node: id(node.0), ports }, out);
+            let named = named.iter().map(Wire::to_message).collect();
+            put(16, &AssignTaskMessage { task: id(task.0), node: id(node.0), ports, named }, out);
         }
         Change::DirectTask { task, desired } => {
             put(17, &DirectTaskMessage { task: id(task.0), desired: desired.number() }, out);
@@ -328,6 +362,9 @@ fn write_task(change: &Change, out: &mut Vec<u8>) {
             put(36, &LeaveTaskMessage { task: id(task.0), leave }, out);
         }
         Change::RetireTask { task } => put_id(37, task.0, out),
+        Change::DismissTask { task, reason } => {
+            put(46, &DismissTaskMessage { task: id(task.0), reason: reason.to_string() }, out);
+        }
         Change::ReportTask { task, node, state, at, message, programs } => {
             let message = ReportTaskMessage {
                 task: id(task.0),
@@ -402,6 +439,8 @@ fn shape_of(tag: u32) -> Result<&'static Shape, CodecError> {
         30 => &ROLL_BACK,
         31 => &MOVE_UPDATE,
         36 => &LEAVE_TASK,
+        46 => &DISMISS_TASK,
+        41 => &PROMOTE,
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }
@@ -455,6 +494,7 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
                 task: TaskId(need_id(m.task, TASK)?),
                 node: NodeId(need_id(m.node, NODE)?),
                 ports: read_all(m.ports, texts)?,
+                named: read_all(m.named, texts)?,
             }
         }
         17 => {
@@ -505,6 +545,15 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
             }
         }
         37 => Change::RetireTask { task: TaskId(object()?) },
+        46 => {
+            let m: DismissTaskMessage = decode(bytes, what)?;
+            Change::DismissTask { task: TaskId(need_id(m.task, TASK)?), reason: texts.get(m.reason) }
+        }
+        41 => {
+            let m: PromoteMessage = decode(bytes, what)?;
+            let service = ServiceId(need_id(m.service, SERVICE)?);
+            Change::Promote { service, message: texts.get(m.message) }
+        }
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
 }

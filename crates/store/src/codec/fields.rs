@@ -167,10 +167,11 @@ numbers! {
     FailureAction "failure action" { Pause = 1, Continue = 2, Rollback = 3 }
     UpdateState "state of an update" {
         Updating = 1, Paused = 2, Completed = 3, RollbackStarted = 4, RollbackPaused = 5, RollbackCompleted = 6,
+        Canary = 16,
     }
     Protocol "protocol" { Tcp = 1, Udp = 2 }
     PortMode "port mode" { Host = 1 }
-    Operator "operator of a constraint" { Equal = 1, Different = 2 }
+    Operator "operator of a constraint" { Equal = 1, Different = 2, Version = 17, Semver = 18 }
     ProgramState "state of a program" { Pending = 1, Running = 2, Dead = 3 }
     Desired "desired state" { Ready = 1, Running = 2, Complete = 3, Shutdown = 4, Remove = 5 }
     FilterKind "filter" {
@@ -181,7 +182,7 @@ numbers! {
     Rule "rule" {
         ScaleUp = 1, ScaleDown = 2, Replace = 3, NotReplaced = 4, StartDelayed = 5, GlobalAdd = 6,
         GlobalRemove = 7, NodeLost = 8, Update = 9, Duplicate = 10, Removed = 11, Placed = 12, Unplaced = 13,
-        Orphaned = 14, Rebalance = 15, Rollback = 30, Preempted = 50, Drain = 55,
+        Orphaned = 14, Rebalance = 15, Rollback = 30, Preempted = 50, Drain = 55, Promoted = 60, Shrunk = 65,
     }
 }
 

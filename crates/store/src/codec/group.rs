@@ -4,21 +4,22 @@ use std::sync::Arc;
 
 use model::{
     Cluster, ClusterId, Job, JobId, Mode, Namespace, NamespaceId, Revision, RevisionId, Service, ServiceId,
-    Span, TaskSpec, Time, UpdatePolicy, UpdateStatus, limits,
+    Span, Strategy, TaskSpec, Time, UpdatePolicy, UpdateStatus, limits,
 };
 use prost::Message;
 
 use super::CodecError;
 use super::disruption::{DisruptionMessage, disruption, read_disruption};
 use super::fields::{
-    IdMessage, LabelMap, MetaMessage, Texts, Wire, id, labels, meta, need, need_id, need_meta, read_labels,
+    IdMessage, LabelMap, MetaMessage, Number, Texts, Wire, id, labels, meta, need, need_id, need_meta,
+    read_labels,
 };
 use super::shape::{PLAIN, Shape, one, texts as repeated};
-use super::spec::{TASK_SPEC, TaskSpecMessage, UpdateMessage, UpdateStatusMessage};
+use super::spec::{TASK_SPEC, TaskSpecMessage, UPDATE_STATUS, UpdateMessage, UpdateStatusMessage};
 use super::steering::{STEERING, SteeringMessage, read_steering, steering};
 
-/// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history,
-/// 11 rebalance (none when 0).
+/// The cluster. Fields: 1 id, 2 meta, 3 name, 4 heartbeat, 5 orphan_after, 6 history, 11 rebalance (none when 0),
+/// 15 history_failed, 16 history_age, 17 strategy.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ClusterMessage {
     #[prost(message, optional, tag = "1")]
@@ -35,6 +36,12 @@ pub(super) struct ClusterMessage {
     history: u32,
     #[prost(uint32, tag = "11")]
     rebalance: u32,
+    #[prost(uint32, tag = "15")]
+    history_failed: u32,
+    #[prost(int64, tag = "16")]
+    history_age: i64,
+    #[prost(uint32, tag = "17")]
+    strategy: u32,
 }
 
 pub(super) const CLUSTER: Shape =
@@ -53,6 +60,9 @@ impl Wire for Cluster {
             orphan_after: self.orphan_after.0,
             history: self.history,
             rebalance: self.rebalance.unwrap_or(0),
+            history_failed: self.history_failed,
+            history_age: self.history_age.0,
+            strategy: self.strategy.number(),
         }
     }
 
@@ -65,6 +75,10 @@ impl Wire for Cluster {
             orphan_after: Span(m.orphan_after),
             history: m.history,
             rebalance: (m.rebalance > 0).then_some(m.rebalance),
+            history_failed: m.history_failed,
+            history_age: Span(m.history_age),
+            // Older clusters spread.
+            strategy: if m.strategy == 0 { Strategy::Spread } else { Strategy::read(m.strategy)? },
         })
     }
 }
@@ -255,7 +269,7 @@ pub(super) const SERVICE: Shape = Shape {
         one(10, &PLAIN),
         one(50, &STEERING),
         one(30, &PLAIN),
-        one(31, &PLAIN),
+        one(31, &UPDATE_STATUS),
         one(55, &PLAIN),
     ],
 };

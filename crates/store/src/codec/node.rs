@@ -1,10 +1,11 @@
 //! Nodes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Availability, Description, DriverInfo, Node, NodeId, NodeState, NodeStatus, Platform, Resources, Role,
-    Time, limits,
+    Availability, Description, DriverInfo, NamedResource, Node, NodeId, NodeState, NodeStatus, Platform,
+    Resources, Role, Time, limits,
 };
 use prost::Message;
 
@@ -15,6 +16,7 @@ use super::fields::{
 };
 use super::shape::{PLAIN, Shape, many, one, texts as repeated};
 use super::spec::{RESOURCES, ResourcesMessage, read_all};
+use super::task::NamedResourceMessage;
 
 /// The most drivers that one node may name, and the most notes of one driver.
 const DRIVERS: usize = 64;
@@ -50,7 +52,8 @@ impl Wire for DriverInfo {
     }
 }
 
-/// What an agent says of its machine. Fields: 1 hostname, 2 os, 3 arch, 4 resources, 5 drivers, 6 engine_labels, 7 version.
+/// What an agent says of its machine. Fields: 1 hostname, 2 os, 3 arch, 4 resources, 5 drivers, 6 engine_labels, 7 version,
+/// 22 named.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct DescriptionMessage {
     #[prost(string, tag = "1")]
@@ -67,11 +70,18 @@ pub(super) struct DescriptionMessage {
     engine_labels: LabelMap,
     #[prost(string, tag = "7")]
     version: String,
+    #[prost(message, repeated, tag = "22")]
+    named: Vec<NamedResourceMessage>,
 }
 
 pub(super) const DESCRIPTION: Shape = Shape {
     what: "the description of a node",
-    fields: &[one(4, &RESOURCES), many(5, DRIVERS, &DRIVER), repeated(6, limits::LABELS)],
+    fields: &[
+        one(4, &RESOURCES),
+        many(5, DRIVERS, &DRIVER),
+        repeated(6, limits::LABELS),
+        many(22, limits::NAMED_RESOURCES, &PLAIN),
+    ],
 };
 
 impl Wire for Description {
@@ -87,6 +97,7 @@ impl Wire for Description {
             drivers: self.drivers.iter().map(Wire::to_message).collect(),
             engine_labels: labels(&self.engine_labels),
             version: self.version.to_string(),
+            named: self.each_named().map(|one| one.to_message()).collect(),
         }
     }
 
@@ -98,8 +109,21 @@ impl Wire for Description {
             drivers: read_all(m.drivers, texts)?,
             engine_labels: read_labels(m.engine_labels, texts),
             version: texts.get(m.version),
+            named: read_named(m.named, texts)?,
         })
     }
+}
+
+fn read_named(
+    messages: Vec<NamedResourceMessage>,
+    texts: &mut Texts,
+) -> Result<BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, CodecError> {
+    let mut named: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+    for message in messages {
+        let NamedResource { kind, value } = NamedResource::from_message(message, texts)?;
+        named.entry(kind).or_default().insert(value);
+    }
+    Ok(named)
 }
 
 /// Whether a node is there. Fields: 1 state, 2 message, 3 address, 4 since.

@@ -383,12 +383,15 @@ impl Loader {
         Ok(())
     }
 
-    /// No two tasks hold the same port of a node.
+    /// No two tasks hold the same port or the same named resource of a node.
     fn check_ports(&self, node: u32, handle: u32) -> Result<(), CodecError> {
-        let task =
-            self.tables.task_at(handle).filter(|task| task.holds_reservation() && !task.ports.is_empty());
+        let task = self.tables.task_at(handle).filter(|task| task.holds_reservation());
         let (Some(task), Some(node)) = (task, self.tables.nodes.get(node)) else { return Ok(()) };
         let taken = |port: &BoundPort| node.used.port_holder(port.protocol, port.port).is_some();
+        if let Some(one) = task.named.iter().find(|one| node.used.holder_of(one).is_some()) {
+            let problem = format!("two tasks of node {} hold {} {}", node.id, one.kind, one.value);
+            return Err(CodecError::Unfit(problem));
+        }
         match task.ports.iter().find(|port| taken(port)) {
             Some(port) => {
                 Err(CodecError::Unfit(format!("two tasks of node {} hold port {}", node.id, port.port)))

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use model::{
     BoundPort, Condition, Constraint, ConstraintKey, DriverKind, FailureAction, Lifecycle, Limits, LogPolicy,
     Operator, Placement, Platform, PortMode, PortSpec, ProgramSpec, Protocol, Ratio, ReplacePolicy,
-    Resources, RestartPolicy, Span, TaskSpec, Time, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus,
-    limits,
+    Resources, RestartPolicy, RevisionId, Span, TaskSpec, Time, UpdateOrder, UpdatePolicy, UpdateState,
+    UpdateStatus, limits,
 };
 use prost::Message;
 
 use super::CodecError;
-use super::fields::{LabelMap, Number, Texts, Wire, labels, need, read_labels};
+use super::fields::{IdMessage, LabelMap, Number, Texts, Wire, id, labels, need, read_labels};
 use super::shape::{PLAIN, Shape, many, one, texts as repeated};
 
 /// The most counted resources that one amount may name.
@@ -211,6 +211,7 @@ pub(super) fn key_number(key: &ConstraintKey) -> (u32, &str) {
         ConstraintKey::Arch => (6, ""),
         ConstraintKey::NodeLabel(name) => (7, name),
         ConstraintKey::EngineLabel(name) => (8, name),
+        ConstraintKey::DistinctHosts => (23, ""),
     }
 }
 
@@ -225,6 +226,7 @@ pub(super) fn read_key(number: u32, label: String, texts: &mut Texts) -> Result<
         6 => ConstraintKey::Arch,
         7 => ConstraintKey::NodeLabel(texts.get(label)),
         8 => ConstraintKey::EngineLabel(texts.get(label)),
+        23 => ConstraintKey::DistinctHosts,
         number => return Err(CodecError::Unknown { what: "key of a constraint", number }),
     })
 }
@@ -439,7 +441,7 @@ pub(super) fn read_all<T: Wire, C: FromIterator<T>>(
 }
 
 /// How a new revision replaces the old one. Fields: 1 parallelism, 2 delay, 3 monitor, 4 max_failure_ratio in
-/// millionths, 5 order, 6 failure_action. What is not there (in entries from before there were updates) has its default.
+/// millionths, 5 order, 6 failure_action, 16 canary, 17 auto_promote, 18 promote_within. What is not there (in entries from before there were updates) has its default.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct UpdateMessage {
     #[prost(uint32, tag = "1")]
@@ -454,6 +456,12 @@ pub(super) struct UpdateMessage {
     order: Option<u32>,
     #[prost(uint32, optional, tag = "6")]
     failure_action: Option<u32>,
+    #[prost(uint32, tag = "16")]
+    canary: u32,
+    #[prost(bool, tag = "17")]
+    auto_promote: bool,
+    #[prost(int64, optional, tag = "18")]
+    promote_within: Option<i64>,
 }
 
 impl Wire for UpdatePolicy {
@@ -468,6 +476,9 @@ impl Wire for UpdatePolicy {
             max_failure_ratio: self.max_failure_ratio.millionths(),
             order: Some(self.order.number()),
             failure_action: Some(self.failure_action.number()),
+            canary: self.canary,
+            auto_promote: self.auto_promote,
+            promote_within: Some(self.promote_within.0),
         }
     }
 
@@ -482,11 +493,15 @@ impl Wire for UpdatePolicy {
                 .ok_or(CodecError::Unknown { what: "failure ratio", number })?,
             order: m.order.map_or(Ok(default.order), UpdateOrder::read)?,
             failure_action: m.failure_action.map_or(Ok(default.failure_action), FailureAction::read)?,
+            canary: m.canary,
+            auto_promote: m.auto_promote,
+            promote_within: m.promote_within.map_or(default.promote_within, Span),
         })
     }
 }
 
-/// An update under way. Fields: 1 state, 2 began, 3 started_at, 4 completed_at, 5 automatic, 6 message.
+/// An update under way. Fields: 1 state, 2 began, 3 started_at, 4 completed_at, 5 automatic, 6 message, 16 since, 17 canary,
+/// 18 unproven, 19 newest.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct UpdateStatusMessage {
     #[prost(uint32, tag = "1")]
@@ -501,11 +516,21 @@ pub(super) struct UpdateStatusMessage {
     automatic: bool,
     #[prost(string, tag = "6")]
     message: String,
+    #[prost(sfixed64, tag = "16")]
+    since: i64,
+    #[prost(uint32, tag = "17")]
+    canary: u32,
+    #[prost(message, optional, tag = "18")]
+    unproven: Option<IdMessage>,
+    #[prost(uint64, tag = "19")]
+    newest: u64,
 }
+
+pub(super) const UPDATE_STATUS: Shape = Shape { what: "an update under way", fields: &[one(18, &PLAIN)] };
 
 impl Wire for UpdateStatus {
     type Message = UpdateStatusMessage;
-    const SHAPE: Shape = PLAIN;
+    const SHAPE: Shape = UPDATE_STATUS;
 
     fn to_message(&self) -> UpdateStatusMessage {
         UpdateStatusMessage {
@@ -515,6 +540,10 @@ impl Wire for UpdateStatus {
             completed_at: self.completed_at.0,
             automatic: self.automatic,
             message: self.message.to_string(),
+            since: self.since.0,
+            canary: self.canary,
+            unproven: self.unproven.and_then(|revision| id(revision.0)),
+            newest: self.newest,
         }
     }
 
@@ -525,6 +554,10 @@ impl Wire for UpdateStatus {
             started_at: Time(m.started_at),
             completed_at: Time(m.completed_at),
             automatic: m.automatic,
+            since: Time(m.since),
+            canary: m.canary,
+            unproven: m.unproven.map(|revision| RevisionId(revision.id())),
+            newest: m.newest,
             message: texts.get(m.message),
         })
     }

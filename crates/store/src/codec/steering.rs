@@ -87,7 +87,7 @@ impl Wire for Affinity {
     }
 }
 
-/// What a service wishes of its nodes. Fields: 1 preferences, 2 affinities, 3 strategy, 4 preempt.
+/// What a service wishes of its nodes. Fields: 1 preferences, 2 affinities, 3 strategy (none: the cluster's), 4 preempt.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SteeringMessage {
     #[prost(message, repeated, tag = "1")]
@@ -113,7 +113,7 @@ impl Wire for Steering {
         SteeringMessage {
             preferences: self.preferences.iter().map(Wire::to_message).collect(),
             affinities: self.affinities.iter().map(Wire::to_message).collect(),
-            strategy: self.strategy.number(),
+            strategy: self.strategy.map_or(0, Number::number),
             preempt: self.preempt,
         }
     }
@@ -122,7 +122,7 @@ impl Wire for Steering {
         Ok(Self {
             preferences: read_all(m.preferences, texts)?,
             affinities: read_all(m.affinities, texts)?,
-            strategy: Strategy::read(m.strategy)?,
+            strategy: if m.strategy == 0 { None } else { Some(Strategy::read(m.strategy)?) },
             preempt: m.preempt,
         })
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Decision, Desired, FilterKind, Leave, NodeId, ProgramEvent, ProgramState, ProgramStatus, Refusal,
-    RevisionId, Rule, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
+    Decision, Desired, FilterKind, Leave, NamedResource, NodeId, ProgramEvent, ProgramState, ProgramStatus,
+    Refusal, RevisionId, Rule, ServiceId, Slot, Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
 };
 use prost::Message;
 
@@ -196,9 +196,31 @@ impl Wire for Unplaced {
     }
 }
 
+/// One named resource. Fields: 1 kind, 2 value.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct NamedResourceMessage {
+    #[prost(string, tag = "1")]
+    kind: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+impl Wire for NamedResource {
+    type Message = NamedResourceMessage;
+    const SHAPE: Shape = PLAIN;
+
+    fn to_message(&self) -> NamedResourceMessage {
+        NamedResourceMessage { kind: self.kind.to_string(), value: self.value.to_string() }
+    }
+
+    fn from_message(m: NamedResourceMessage, texts: &mut Texts) -> Result<Self, CodecError> {
+        Ok(Self { kind: texts.get(m.kind), value: texts.get(m.value) })
+    }
+}
+
 /// A task. Fields: 1 id, 2 service, 3 slot, 4 revision, 5 node, 6 desired, 7 start_after, 8 state, 9 at, 10 applied_at,
 /// 11 message, 12 programs, 13 ports, 14 unplaced, 15 created, 16 modified, 17 directed, 18 created_at,
-/// 23 leave.
+/// 23 leave, 33 named, 34 dismissed.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TaskMessage {
     #[prost(message, optional, tag = "1")]
@@ -239,6 +261,10 @@ pub(super) struct TaskMessage {
     created_at: i64,
     #[prost(message, optional, tag = "23")]
     leave: Option<LeaveMessage>,
+    #[prost(message, repeated, tag = "33")]
+    named: Vec<NamedResourceMessage>,
+    #[prost(string, optional, tag = "34")]
+    dismissed: Option<String>,
 }
 
 const TASK: Shape = Shape {
@@ -253,6 +279,7 @@ const TASK: Shape = Shape {
         many(13, limits::PORTS, &PLAIN),
         one(14, &UNPLACED),
         one(23, &LEAVE),
+        many(33, limits::NAMED_RESOURCES, &PLAIN),
     ],
 };
 
@@ -281,6 +308,8 @@ impl Wire for Task {
             directed: self.directed,
             created_at: self.created_at.0,
             leave: self.leave.as_deref().map(Wire::to_message),
+            named: self.named.iter().map(Wire::to_message).collect(),
+            dismissed: self.dismissed.as_ref().map(ToString::to_string),
         }
     }
 
@@ -313,6 +342,8 @@ impl Wire for Task {
                 Some(leave) => Some(Box::new(Leave::from_message(leave, texts)?)),
                 None => None,
             },
+            named: read_all(m.named, texts)?,
+            dismissed: m.dismissed.map(|t| texts.get(t)),
         })
     }
 }

@@ -124,12 +124,22 @@ pub fn create_task(n: u32, service: u32, slot: u32, revision: u32) -> Change {
 }
 
 pub fn assign(task: u32, node: u32) -> Change {
-    Change::AssignTask { task: task_id(task), node: node_id(node), ports: Box::default() }
+    Change::AssignTask {
+        task: task_id(task),
+        node: node_id(node),
+        ports: Box::default(),
+        named: Box::default(),
+    }
 }
 
 pub fn assign_port(task: u32, node: u32, port: u16) -> Change {
     let port = BoundPort { name: "http".into(), protocol: Protocol::Tcp, port };
-    Change::AssignTask { task: task_id(task), node: node_id(node), ports: [port].into() }
+    Change::AssignTask {
+        task: task_id(task),
+        node: node_id(node),
+        ports: [port].into(),
+        named: Box::default(),
+    }
 }
 
 pub fn direct(task: u32, desired: Desired) -> Change {

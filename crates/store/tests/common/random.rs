@@ -1,17 +1,17 @@
 //! Every kind of value with every field set to something, from a seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
     Affinity, Amount, Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey,
     Description, Desired, Disruption, DriverInfo, DriverKind, FailureAction, FilterKind, Id, Job, JobId,
-    Labels, Leave, LeaveReason, Lifecycle, Limits, LogPolicy, Meta, Mode, Namespace, NamespaceId, Node,
-    NodeId, NodeState, NodeStatus, Operator, Placement, Platform, PortMode, PortSpec, Preference,
-    ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Protocol, Ratio, Refusal, ReplacePolicy,
-    Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId, Slot, Span, Steering,
-    Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced, UpdateOrder, UpdatePolicy, UpdateState,
-    UpdateStatus,
+    Labels, Leave, LeaveReason, Lifecycle, Limits, LogPolicy, Meta, Mode, NamedResource, Namespace,
+    NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement, Platform, PortMode, PortSpec,
+    Preference, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Protocol, Ratio, Refusal,
+    ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId, Slot,
+    Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced, UpdateOrder, UpdatePolicy,
+    UpdateState, UpdateStatus,
 };
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId};
 
@@ -180,6 +180,7 @@ impl Random {
             }),
             engine_labels: self.labels(),
             version: self.text(),
+            named: self.names(),
         })
     }
 
@@ -253,7 +254,7 @@ impl Random {
         Steering {
             preferences: self.list(|r| Preference { over: r.constraint().key, targets: r.list(target) }),
             affinities: self.list(|r| Affinity { to: r.constraint(), weight: r.next() as i8 }),
-            strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
+            strategy: self.maybe(|r| r.pick(&[Strategy::Spread, Strategy::Binpack])),
             preempt: self.yes(),
         }
     }
@@ -266,6 +267,9 @@ impl Random {
             max_failure_ratio: Ratio::from_millionths((self.next() % 1_000_001) as u32).expect("at most all"),
             order: self.pick(UpdateOrder::ALL),
             failure_action: self.pick(FailureAction::ALL),
+            canary: self.small(),
+            auto_promote: self.yes(),
+            promote_within: self.span(),
         }
     }
 
@@ -276,6 +280,10 @@ impl Random {
             started_at: self.time(),
             completed_at: self.time(),
             automatic: self.yes(),
+            since: self.time(),
+            canary: self.small(),
+            unproven: self.maybe(|r| RevisionId(r.id())),
+            newest: self.next(),
             message: self.text(),
         }
     }
@@ -314,6 +322,18 @@ impl Random {
         }
     }
 
+    fn names(&mut self) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
+        let mut names = BTreeMap::<_, BTreeSet<_>>::new();
+        for NamedResource { kind, value } in self.list::<NamedResource, Vec<_>>(Self::named) {
+            names.entry(kind).or_default().insert(value);
+        }
+        names
+    }
+
+    fn named(&mut self) -> NamedResource {
+        NamedResource { kind: self.text(), value: self.text() }
+    }
+
     fn state(&mut self) -> TaskState {
         self.pick(&TaskState::ALL)
     }
@@ -330,6 +350,9 @@ impl Random {
                 orphan_after: self.span(),
                 history: self.small(),
                 rebalance: self.maybe(|r| r.small().max(1)),
+                history_failed: self.small(),
+                history_age: self.span(),
+                strategy: self.pick(&[Strategy::Spread, Strategy::Binpack]),
             }),
             1 => Change::PutNamespace(Namespace {
                 id: NamespaceId(self.id()),
@@ -380,7 +403,12 @@ impl Random {
                 desired: self.pick(&Desired::ALL),
                 start_after: self.maybe(Self::time),
             },
-            15 => Change::AssignTask { task, node, ports: self.list(Self::bound_port) },
+            15 => Change::AssignTask {
+                task,
+                node,
+                ports: self.list(Self::bound_port),
+                named: self.list(Self::named),
+            },
             16 => Change::DirectTask { task, desired: self.pick(&Desired::ALL) },
             17 => Change::ReportTask {
                 task,
@@ -396,6 +424,7 @@ impl Random {
                 tasks: self.list(|r| TaskId(r.id())),
                 unplaced: self.maybe(Self::unplaced),
             },
+            24 => Change::Promote { service: ServiceId(self.id()), message: self.text() },
             21 => Change::RollBack {
                 service: ServiceId(self.id()),
                 automatic: self.yes(),
@@ -415,6 +444,7 @@ impl Random {
                 }),
             },
             24 => Change::RetireTask { task },
+            25 => Change::DismissTask { task, reason: self.text() },
             _ => Change::Decide {
                 service: ServiceId(self.id()),
                 rule: self.pick(Rule::ALL),
@@ -454,4 +484,4 @@ impl Random {
 }
 
 /// How many kinds of change there are.
-pub const KINDS: u64 = 26;
+pub const KINDS: u64 = 27;
