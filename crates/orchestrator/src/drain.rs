@@ -42,7 +42,7 @@ pub(crate) fn advance(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) {
         if !any || !draft.has_room() {
             return;
         }
-        if !draft.has_touched(wanted.id(), task.slot) && !wanted.used().is_doubled(task.slot) {
+        if !draft.has_touched(wanted.id(), task.slot) && !wanted.is_doubled(task.slot) {
             slot::reconcile_wanted(draft, wanted, task.slot);
         }
     }
@@ -63,7 +63,7 @@ fn surge(wanted: &Wanted<'_>, why: LeaveReason) -> u32 {
 fn has_turn(draft: &Draft<'_, '_>, wanted: &Wanted<'_>, why: LeaveReason) -> bool {
     match surge(wanted, why) {
         0 => draft.spare(wanted.service) > 0,
-        surge => wanted.used().doubled() + draft.begun_beside(wanted.id()) < surge,
+        surge => wanted.doubled() + draft.begun_beside(wanted.id()) < surge,
     }
 }
 

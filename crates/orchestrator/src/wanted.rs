@@ -135,9 +135,28 @@ impl<'a> Wanted<'a> {
         task.leave.as_deref().copied().filter(|leave| leave.why == LeaveReason::Rebalance)
     }
 
-    /// Whether a task that leaves is moved by itself, and not by an update that its slot waits for.
+    /// Whether a task that leaves is moved by itself, and not by an update that its slot waits for. What stands beside canaries
+    /// waits for nothing: it goes on as if there were no update.
     pub(crate) fn moves(&self, task: &Task) -> bool {
-        task.revision == self.service.revision || self.course().state.is_some_and(|s| s.is_paused())
+        let beside = self.service.tries_canaries() && Some(task.revision) == self.service.previous;
+        task.revision == self.service.revision || beside || self.course().state.is_some_and(|s| s.is_paused())
+    }
+
+    /// True for a slot that two tasks fill, canaries not counted.
+    pub(crate) fn is_doubled(&self, slot: Slot) -> bool {
+        if !self.has_canary(slot) {
+            return self.used().is_doubled(slot);
+        }
+        let own = |t: &&Arc<Task>| t.fills_slot() && t.revision != self.service.revision;
+        self.view.tasks_of_slot(self.id(), slot).filter(own).nth(1).is_some()
+    }
+
+    /// How many slots two tasks fill, canaries not counted. Costs the slots of canaries.
+    pub(crate) fn doubled(&self) -> u32 {
+        if !self.service.tries_canaries() {
+            return self.used().doubled();
+        }
+        self.used().doubled_slots().filter(|slot| self.is_doubled(*slot)).count() as u32
     }
 
     /// Whether the next task of a slot could stay on a node, as far as [`loss`](Self::loss) is asked.

@@ -433,6 +433,7 @@ mod tests {
             status: TaskStatus { state, ..TaskStatus::default() },
             programs: Box::default(),
             named: Box::default(),
+            leave: None,
             dismissed: None,
             ports: Box::default(),
             unplaced: None,

@@ -72,7 +72,9 @@ fn floor(moment: &Applied<'_>, task: &Task) -> u32 {
     let Some(services) = services().collect::<Option<Vec<_>>>() else { return 0 };
     let moved = |s: &Service| {
         let Mode::Replicated { replicas } = s.mode else { return false };
-        task.revision == s.revision && matches!(task.slot, Slot::Number(n) if n < replicas)
+        // A canary goes at once, and is tried elsewhere: what stands beside it is what has to run.
+        let revision = if s.tries_canaries() { s.previous } else { Some(s.revision) };
+        Some(task.revision) == revision && matches!(task.slot, Slot::Number(n) if n < replicas)
     };
     let nodes = || [moment.before, moment.after].into_iter().map(|t| t.node(task.node?));
     let Some(nodes) = nodes().collect::<Option<Vec<_>>>() else { return 0 };
@@ -99,7 +101,8 @@ fn floor(moment: &Applied<'_>, task: &Task) -> u32 {
 fn check_surge(moment: &Applied<'_>, new: &Task, broken: &mut Vec<String>) {
     let Some(service) = moment.after.service(new.service) else { return };
     let mut filling: BTreeMap<Slot, Vec<&Task>> = BTreeMap::new();
-    for task in moment.after.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
+    let canary = |t: &Task| service.tries_canaries() && t.revision == service.revision;
+    for task in moment.after.tasks_of_service(service.id).filter(|t| t.fills_slot() && !canary(t)) {
         filling.entry(task.slot).or_default().push(task);
     }
     let leaving = filling.get(&new.slot).and_then(|tasks| tasks.iter().find(|t| t.leave.is_some()));

@@ -198,6 +198,9 @@ fn tried_problem(quiet: &Quiet<'_>, service: &Service, slot: Slot, tasks: &[&Tas
     let tables = quiet.tables;
     let (canaries, own): (Vec<&Task>, Vec<&Task>) =
         tasks.iter().partition(|t| t.revision == service.revision);
+    if let Some(leaving) = own.iter().find(|t| t.fills_slot() && t.leave.is_some()) {
+        return leaving_problem(quiet, service, leaving);
+    }
     let filling = |line: &[&'_ Task]| line.iter().filter(|t| t.fills_slot()).count();
     if filling(&own) > 1 || filling(&canaries) > usize::from(is_canary(service, slot)) {
         return Some(format!("{} tasks are wanted beside {} canaries", filling(&own), filling(&canaries)));
@@ -254,9 +257,11 @@ fn leaving_problem(quiet: &Quiet<'_>, service: &Service, task: &Task) -> Option<
     if ends_by_itself(tables, task) || tables.healthy(service.id) <= service.floor() {
         return None;
     }
-    let mut next = Task { node: None, revision: service.revision, ..task.clone() };
+    let beside = service.tries_canaries();
+    let revision = if beside { task.revision } else { service.revision };
+    let mut next = Task { node: None, revision, ..task.clone() };
     next.status.state = TaskState::Pending;
-    if task.revision != service.revision && update_problem(tables, service, task).is_none() {
+    if task.revision != revision && update_problem(tables, service, task).is_none() {
         return None;
     }
     let verdicts = scheduler::explain(tables, &next);

@@ -24,6 +24,10 @@ impl Checker for Originals {
             if !healthy || now.desired.is_wanted() || now.status.state.is_ended() {
                 continue;
             }
+            if now.dismissed.is_some() || was.leave.is_some() {
+                // Its node could not keep it, or it was moved.
+                continue;
+            }
             // Decided about the service as it was, and as it still is.
             let [before, after] = [moment.before, moment.after].map(|tables| tables.service(was.service));
             let (Some(before), Some(after)) = (before, after) else { continue };

@@ -443,7 +443,7 @@ impl Random {
                     since: r.time(),
                 }),
             },
-            24 => Change::RetireTask { task },
+            26 => Change::RetireTask { task },
             25 => Change::DismissTask { task, reason: self.text() },
             _ => Change::Decide {
                 service: ServiceId(self.id()),
@@ -484,4 +484,4 @@ impl Random {
 }
 
 /// How many kinds of change there are.
-pub const KINDS: u64 = 27;
+pub const KINDS: u64 = 28;
