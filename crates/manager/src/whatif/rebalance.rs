@@ -5,14 +5,18 @@
 //! node where the scheduler would place the next task of its slot. Each move is tried on a copy of the cluster, so that
 //! whatever speaks against a node (constraints, room, ports) is asked of the scheduler itself, and what is listed is
 //! what happens.
+//!
+//! What comes and goes is not counted and not moved: jobs, and services of which a task ended by itself a short while ago. Where they
+//! are says nothing about where they will be, and whoever evened that out would move what is well for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Desired, Mode, Move, NodeId, Rebalance, Service, ServiceId, Slot, Task, TaskId, TaskState, Time, limits,
+    Desired, Mode, Move, NodeId, Rebalance, Service, ServiceId, Slot, Span, Task, TaskId, TaskState, Time,
+    limits,
 };
-use store::{Change, ChangeSet, Tables};
+use store::{Change, ChangeSet, NodeUse, Tables};
 
 use super::compare::{place, slot_name};
 use super::copy::Copy;
@@ -23,6 +27,9 @@ pub const THRESHOLD_MIN: u32 = 2;
 
 /// Moves that are tried at most, those that do not help included.
 const TRIALS: usize = 20_000;
+
+/// A service is restless for so long after one of its tasks has ended by itself.
+const RESTLESS_FOR: Span = Span::from_secs(600);
 
 /// Tasks of one node that are tried for the load, at most, before the next node is looked at.
 const TRIALS_A_NODE: usize = 32;
@@ -58,6 +65,8 @@ pub(crate) fn search(
         trials: 0,
         ended: !rested,
         real: tables,
+        restless: tables.services().filter(|s| is_restless(tables, s, now)).map(|s| s.id).collect(),
+        comes_and_goes: BTreeMap::new(),
     };
     search.even_out_services();
     search.even_out_load();
@@ -87,6 +96,10 @@ struct Search<'a, 'k> {
     ended: bool,
     /// The cluster as it is: only what is there and at rest is moved.
     real: &'a Tables,
+    /// Services whose tasks come and go.
+    restless: BTreeSet<ServiceId>,
+    /// How many tasks of those are on each node.
+    comes_and_goes: BTreeMap<NodeId, u32>,
 }
 
 impl Search<'_, '_> {
@@ -99,7 +112,7 @@ impl Search<'_, '_> {
     fn even_out_services(&mut self) {
         let services: Vec<ServiceId> = self.copy.tables().services().map(|s| s.id).collect();
         let taking = self.copy.tables().nodes().filter(|n| n.takes_tasks()).count();
-        for id in services {
+        for id in services.into_iter().filter(|id| !self.restless.contains(id)).collect::<Vec<_>>() {
             self.even_out(id, taking);
         }
     }
@@ -156,10 +169,16 @@ impl Search<'_, '_> {
 
     /// Spreads the tasks in all: from the fullest node on, as long as one has so many more than the emptiest.
     fn even_out_load(&mut self) {
+        let tables = self.copy.tables();
+        let restless = self.restless.iter().flat_map(|id| tables.tasks_of_service(*id));
+        for node in restless.filter(|t| t.holds_reservation()).filter_map(|t| t.node) {
+            *self.comes_and_goes.entry(node).or_default() += 1;
+        }
         let mut stuck: BTreeSet<NodeId> = BTreeSet::new();
         while self.may_go_on() {
             let loads = self.copy.tables().nodes_with_use().filter(|(n, _)| n.takes_tasks());
-            let loads: Vec<(u32, NodeId)> = loads.map(|(n, used)| (used.active(), n.id)).collect();
+            let loads: Vec<(u32, NodeId)> =
+                loads.map(|(n, used)| (steady(&self.comes_and_goes, n.id, used), n.id)).collect();
             let fullest = loads.iter().filter(|(_, id)| !stuck.contains(id));
             let fullest = fullest.max_by_key(|(load, id)| (*load, std::cmp::Reverse(*id)));
             let (Some((full, from)), Some((empty, to))) = (fullest, loads.iter().min()) else { return };
@@ -182,28 +201,30 @@ impl Search<'_, '_> {
         let more = |id: ServiceId| of(from, id).saturating_sub(of(emptiest, id));
         let mut order: Vec<(std::cmp::Reverse<u32>, ServiceId)> = services
             .into_iter()
-            .filter(|id| more(*id) > 0 && movable(tables, *id).is_some())
+            .filter(|id| more(*id) > 0 && !self.restless.contains(id) && movable(tables, *id).is_some())
             .map(|id| (std::cmp::Reverse(more(id)), id))
             .collect();
         order.sort_unstable();
-        let full = tables.node_use(from).active();
+        let restless = std::mem::take(&mut self.comes_and_goes);
+        let full = steady(&restless, from, tables.node_use(from));
         let here: BTreeMap<ServiceId, u32> = order.iter().map(|(_, id)| (*id, of(from, *id))).collect();
+        let mut moved = false;
         for (_, id) in order.into_iter().take(TRIALS_A_NODE) {
-            if !self.may_go_on() {
-                return false;
+            if moved || !self.may_go_on() {
+                break;
             }
             let Some(task) = self.candidate(id, from) else { continue };
             let threshold = self.threshold;
-            let moved = self.try_move(task, from, |before, to| {
-                let (empty, there) = (before.node_use(to).active(), before.node_use(to).tasks_of(id));
+            let helps = |before: &Tables, to: NodeId| {
+                let (there, used) = (before.node_use(to).tasks_of(id), before.node_use(to));
+                let empty = steady(&restless, to, used);
                 let better = full >= empty + threshold && here.get(&id).is_some_and(|here| *here > there);
                 better.then(|| format!("{full} tasks on {{from}}, {empty} on {{to}}"))
-            });
-            if moved.is_some() {
-                return true;
-            }
+            };
+            moved = self.try_move(task, from, helps).is_some();
         }
-        false
+        self.comes_and_goes = restless;
+        moved
     }
 
     /// Ends a task on a copy of the copy. When the scheduler places the next one of its slot on a node that `helps` is content
@@ -241,6 +262,24 @@ impl Search<'_, '_> {
         self.copy = trial;
         Some(target)
     }
+}
+
+/// How many tasks a node has that do not come and go.
+fn steady(comes_and_goes: &BTreeMap<NodeId, u32>, node: NodeId, used: &NodeUse) -> u32 {
+    used.active().saturating_sub(comes_and_goes.get(&node).copied().unwrap_or(0))
+}
+
+/// True for a service whose tasks come and go.
+fn is_restless(tables: &Tables, service: &Service, now: Time) -> bool {
+    if service.mode.is_batch() {
+        return true;
+    }
+    let used = tables.service_use(service.id);
+    let ends = [TaskState::Complete, TaskState::Failed, TaskState::Rejected];
+    let any = ends.iter().any(|state| used.by_state(*state) > 0);
+    let lately =
+        |task: &Task| ends.contains(&task.status.state) && task.status.applied_at + RESTLESS_FOR > now;
+    any && tables.tasks_of_service(service.id).any(|task| lately(task))
 }
 
 /// The service when its tasks may be moved: replicated, and all of its spec.

@@ -64,6 +64,9 @@ impl Checker for Even {
 
 /// What can be told without asking the same code: a service that any node takes is spread.
 fn check_plain(tables: &Tables, threshold: u32, broken: &mut Vec<String>) {
+    if tables.cluster().is_none_or(|c| c.strategy != model::Strategy::Spread) {
+        return;
+    }
     let nodes: Vec<NodeId> = tables.nodes().filter(|n| n.takes_tasks()).map(|n| n.id).collect();
     for service in tables.services().filter(|s| !s.mode.is_global()) {
         let Some(revision) = tables.revision(service.revision) else { continue };
