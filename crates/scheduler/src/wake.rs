@@ -9,10 +9,13 @@ use store::{Action, Event, Object};
 /// - A task: when it is made and waits; when it has a node and has ended, for then it gave back what it held; when it has a
 ///   node and ceases to be wanted, for then it counts no more among its service's tasks there.
 ///
+/// - A service: when it is removed, for reasons name it while it holds a port; when its priority or its wishes change, for then
+///   other tasks may have to give way to its own.
+///
 /// A task that was assigned or moves on takes room and never makes any, so it cannot help one that waits. A task that is
 /// deleted held nothing any more. That a waiting task was explained, or is wanted sooner or later, changes no answer;
 /// a pass that had to leave such a task alone because the change was in flight says so
-/// ([`Placements::held`](crate::Placements::held)). Events of services bring events of their tasks.
+/// ([`Placements::held`](crate::Placements::held)). What else changes a service brings events of its tasks.
 pub fn relevant(event: &Event) -> bool {
     match &event.object {
         Object::Node(_) => true,
@@ -23,7 +26,14 @@ pub fn relevant(event: &Event) -> bool {
             }
             Action::Deleted => false,
         },
-        Object::Cluster(_) | Object::Namespace(_) | Object::Job(_) | Object::Service(_) => false,
+        Object::Service(service) => match (event.action, &event.before) {
+            (Action::Created, _) => false,
+            (Action::Updated, Some(Object::Service(old))) => {
+                (old.priority, &old.steering) != (service.priority, &service.steering)
+            }
+            _ => true,
+        },
+        Object::Cluster(_) | Object::Namespace(_) | Object::Job(_) => false,
     }
 }
 

@@ -405,7 +405,12 @@ fn only_events_that_can_help_are_worth_a_pass() {
     assert_eq!(worth(&w.must(vec![Change::DeleteTask(task_id(1))])), [false]);
     let direct = Change::DirectTask { task: task_id(2), desired: Desired::Remove };
     assert_eq!(worth(&w.must(vec![direct])), [false]);
-    assert_eq!(worth(&w.must(vec![Change::DeleteService(service_id(1))])), [false]);
+    let mut urgent = model::Service::clone(&service);
+    urgent.labels.insert("a".into(), "b".into());
+    assert_eq!(worth(&w.must(vec![Change::UpdateService(urgent.clone())])), [false]);
+    urgent.priority = 90;
+    assert_eq!(worth(&w.must(vec![Change::UpdateService(urgent)])), [true], "others may give way to it");
+    assert_eq!(worth(&w.must(vec![Change::DeleteService(service_id(1))])), [true], "a reason may name it");
     let drain = Change::SetNode {
         node: node_id(1),
         role: model::Role::Worker,
