@@ -222,11 +222,13 @@ impl<M: Machine> Loaded<M> {
     fn read(options: &Options, mut machine: M, failure: &Failure) -> Result<Self, OpenError> {
         let home = Arc::new(Home::open(&options.dir)?);
         let log::Opened { log, first } = log::open(&home, options, failure)?;
-        let snapshots = Arc::new(Snapshots::new(home));
+        let snapshots = Arc::new(Snapshots::new(Arc::clone(&home)));
         match load_newest(&snapshots, first, &mut machine) {
             Ok(meta) => Ok(Self { log, snapshots, machine, meta }),
             Err(error) => {
                 log.close_blocking();
+                // A thread that is about to end may still hold its share.
+                home.release();
                 Err(error)
             }
         }

@@ -383,24 +383,22 @@ impl World {
         plan
     }
 
-    /// No slot is filled twice, but by a start-first update: then by two at most.
+    /// No slot is filled twice, but by a start-first update or a move, by two at most; and beside those by a canary.
     fn check_slots(&self) {
         // Mostly a counter tells that there is nothing to see.
         for service in self.tables.services().filter(|s| self.tables.service_use(s.id).doubled() > 0) {
             let start_first = |p: &UpdatePolicy| p.order == UpdateOrder::StartFirst;
             let moved = !service.disruption.is_none()
                 || self.tables.tasks_of_service(service.id).any(|t| t.leave.is_some());
-            let doubles = self.allow_doubles
-                || moved
-                || service.update.canary > 0
-                || service.update_status.as_ref().is_some_and(|u| u.canary > 0)
-                || start_first(&service.update)
-                || start_first(&service.rollback);
+            let doubles =
+                self.allow_doubles || moved || start_first(&service.update) || start_first(&service.rollback);
+            let canary =
+                service.update.canary > 0 || service.update_status.as_ref().is_some_and(|u| u.canary > 0);
             let mut filling: BTreeMap<Slot, usize> = BTreeMap::new();
             for task in self.tables.tasks_of_service(service.id).filter(|t| t.fills_slot()) {
                 *filling.entry(task.slot).or_default() += 1;
             }
-            let most = if doubles { 2 } else { 1 };
+            let most = 1 + usize::from(doubles) + usize::from(canary);
             let fine = filling.values().all(|n| *n <= most);
             assert!(fine, "a slot is filled more than {most} times: {}", self.show(service.id));
         }
