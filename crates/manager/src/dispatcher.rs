@@ -360,6 +360,17 @@ impl Dispatcher {
         }
     }
 
+    /// Everybody has so much more time: nobody could be heard for so long, and what was said meanwhile is still to be read.
+    pub fn pardon(&mut self, span: Span) {
+        for session in self.sessions.values_mut() {
+            session.due = session.due + span;
+        }
+        self.due = std::mem::take(&mut self.due).into_iter().map(|(due, id)| (due + span, id)).collect();
+        for until in self.awaited.values_mut() {
+            *until = *until + span;
+        }
+    }
+
     /// Takes for gone whoever has not called in time.
     pub fn expire(&mut self, tables: &Tables, steady: Time) {
         while let Some((due, id)) = self.due.first().copied() {

@@ -56,6 +56,8 @@ pub enum Input {
         /// What it says.
         message: ToManager,
     },
+    /// The manager could not run for so long: its machine was busy or asleep, or it was stopped. Nobody could be heard meanwhile.
+    Stalled(Span),
     /// Time has passed, or there is work left.
     Tick,
 }
@@ -195,6 +197,7 @@ impl Leader {
                 let tables = Arc::clone(self.flight.committed());
                 self.dispatcher.receive(&tables, step.steady, from, message, step.new_id);
             }
+            Input::Stalled(span) => self.dispatcher.pardon(span),
             Input::Tick | Input::Lead(_) | Input::Follow => {}
         }
     }

@@ -344,6 +344,23 @@ fn a_clock_that_is_set_makes_nobody_silent() {
 }
 
 #[test]
+fn time_in_which_the_manager_did_not_run_is_no_silence() {
+    let mut plane = Plane::new();
+    let (session, _) = plane.register(1);
+    plane.pass(Span::from_secs(1));
+    // Stopped for long, and back: what the agent said meanwhile is still to be read.
+    (plane.now, plane.steady) = (plane.now + Span::from_secs(18), plane.steady + Span::from_secs(18));
+    plane.input(Input::Stalled(Span::from_secs(18)));
+    plane.pass(Span::from_secs(13));
+    assert_eq!(plane.state(), NodeState::Ready);
+    plane.say(1, ToManager::Heartbeat { session });
+    plane.pass(Span::from_secs(14));
+    assert_eq!(plane.state(), NodeState::Ready);
+    plane.pass(Span::from_secs(2));
+    assert_eq!(plane.state(), NodeState::Down, "and then it is silent");
+}
+
+#[test]
 fn a_new_leader_waits_for_the_nodes_that_were_there() {
     let mut plane = Plane::new();
     plane.register(1);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use manager::{ConnId, Effect, Input, Manager, Step};
 use model::sync::ToAgent;
+use model::{Span, Time};
 use tokio::sync::mpsc;
 
 use crate::clock::{self, ClusterClock};
@@ -14,6 +15,9 @@ use crate::proposer::{Proposal, Reply};
 
 /// Longest sleep of the thread, so that a clock that jumps is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
+/// A thread that comes back so much later than it wanted to has been kept from running.
+const STALL: Span = Span::from_millis(250);
 
 /// The agents that are connected, by connection.
 #[derive(Clone, Default)]
@@ -47,49 +51,79 @@ pub fn run(
     connections: &Connections,
     clock: &ClusterClock,
 ) {
-    let mut manager = Manager::new();
+    let mut plane = Plane { manager: Manager::new(), proposals, connections, clock };
+    let mut seen = clock.steady();
     loop {
-        let input = match next_input(inputs, &manager, clock) {
+        let wait = longest_wait(&plane.manager, clock);
+        let input = match next_input(inputs, wait) {
             Ok(input) => input,
             Err(RecvTimeoutError::Timeout) => Input::Tick,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        if let (Input::Agent { conn, .. }, false) = (&input, manager.leads()) {
-            let reason = "this manager does not lead".into();
-            connections.send(*conn, ToAgent::SessionEnded { reason });
-            continue;
-        }
-        if let Input::Lead(tables) | Input::Applied { tables, .. } = &input {
-            clock.seen(tables.time());
-        }
-        let mut step = Step { now: clock.now(), steady: clock.steady(), new_id: &mut clock::new_id };
-        for effect in manager.step(input, &mut step) {
-            match effect {
-                Effect::Send(conn, message) => connections.send(conn, message),
-                Effect::Note(text) => tracing::warn!("{text}"),
-                Effect::Propose(ticket, set) => {
-                    let proposal = Proposal { set, reply: Reply::Plane(ticket) };
-                    if proposals.blocking_send(proposal).is_err() {
-                        return;
-                    }
-                }
-            }
+        let before = std::mem::replace(&mut seen, clock.steady());
+        let stalled = stalled(before, seen, wait);
+        let taken = stalled.is_none_or(|span| plane.take(Input::Stalled(span)).is_ok());
+        if !taken || plane.take(input).is_err() {
+            return;
         }
     }
 }
 
-fn next_input(
-    inputs: &Receiver<Input>,
-    manager: &Manager,
-    clock: &ClusterClock,
-) -> Result<Input, RecvTimeoutError> {
-    if manager.has_work() {
-        return inputs.recv_timeout(Duration::ZERO);
+/// How long the thread was kept from running, if that is worth a word: it came back so much later than it wanted to.
+fn stalled(before: Time, now: Time, wait: Option<Duration>) -> Option<Span> {
+    let wait = i64::try_from(wait?.as_nanos()).unwrap_or(i64::MAX);
+    Some(Span(now.since(before).0.saturating_sub(wait))).filter(|late| *late > STALL)
+}
+
+struct Plane<'a> {
+    manager: Manager,
+    proposals: &'a mpsc::Sender<Proposal>,
+    connections: &'a Connections,
+    clock: &'a ClusterClock,
+}
+
+/// The log takes no more proposals.
+struct Closed;
+
+impl Plane<'_> {
+    /// Lets the manager take an input, and carries out what it wants done.
+    fn take(&mut self, input: Input) -> Result<(), Closed> {
+        if let (Input::Agent { conn, .. }, false) = (&input, self.manager.leads()) {
+            let reason = "this manager does not lead".into();
+            self.connections.send(*conn, ToAgent::SessionEnded { reason });
+            return Ok(());
+        }
+        if let Input::Lead(tables) | Input::Applied { tables, .. } = &input {
+            self.clock.seen(tables.time());
+        }
+        let (now, steady) = (self.clock.now(), self.clock.steady());
+        let mut step = Step { now, steady, new_id: &mut clock::new_id };
+        for effect in self.manager.step(input, &mut step) {
+            match effect {
+                Effect::Send(conn, message) => self.connections.send(conn, message),
+                Effect::Note(text) => tracing::warn!("{text}"),
+                Effect::Propose(ticket, set) => {
+                    let proposal = Proposal { set, reply: Reply::Plane(ticket) };
+                    self.proposals.blocking_send(proposal).map_err(|_| Closed)?;
+                }
+            }
+        }
+        Ok(())
     }
-    let Some(wake) = manager.next_wake() else {
-        return inputs.recv().map_err(|_| RecvTimeoutError::Disconnected);
-    };
-    let wait = wake.since(clock.now()).0;
-    let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(0));
-    inputs.recv_timeout(wait.min(LONGEST_SLEEP))
+}
+
+/// How long the thread may sleep at most; `None`: until something happens.
+fn longest_wait(manager: &Manager, clock: &ClusterClock) -> Option<Duration> {
+    if manager.has_work() {
+        return Some(Duration::ZERO);
+    }
+    let wait = manager.next_wake()?.since(clock.now()).0;
+    Some(Duration::from_nanos(u64::try_from(wait).unwrap_or(0)).min(LONGEST_SLEEP))
+}
+
+fn next_input(inputs: &Receiver<Input>, wait: Option<Duration>) -> Result<Input, RecvTimeoutError> {
+    match wait {
+        Some(wait) => inputs.recv_timeout(wait),
+        None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+    }
 }
