@@ -73,21 +73,21 @@ impl Offers {
         let mut offers = Self::default();
         for (kind, value) in written {
             offers.add(&kind, &value).map_err(|problem| {
-                Failure::Usage(format!("--node-generic-resource {kind}={value}: {problem}"))
+                Failure::Usage(format!(
+                    "--node-generic-resource (node_generic_resources) {kind}={value}: {problem}"
+                ))
             })?;
         }
         Ok(offers)
     }
 
     fn add(&mut self, kind: &str, value: &str) -> Result<(), String> {
-        let most = model::limits::RESOURCE_NAME_LEN;
-        if kind.is_empty() || kind.len() > most || kind.contains(['=', ',']) {
-            return Err(format!("the name of a resource has 1 to {most} bytes, and neither = nor a comma"));
-        }
-        if let Ok(count) = value.parse::<i64>() {
-            if !(1..1 << 40).contains(&count) {
-                return Err("not a count above 0".into());
-            }
+        model::check_resource_name(kind)?;
+        let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+        if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+            let most = model::limits::RESOURCE_COUNT;
+            let count = value.parse().ok().filter(|count| (1..=most).contains(count));
+            let Some(count) = count else { return Err(format!("not a count from 1 to {most}")) };
             if self.names.contains_key(kind) || self.counts.insert(kind.into(), count).is_some() {
                 return Err("this kind is there already".into());
             }
@@ -98,7 +98,7 @@ impl Offers {
         }
         let names = self.names.entry(kind.into()).or_default();
         for name in value.split(',') {
-            if name.is_empty() || name.len() > most || name.parse::<i64>().is_ok() {
+            if model::check_resource_name(name).is_err() || name.bytes().all(|b| b.is_ascii_digit()) {
                 return Err(format!("{name:?} is neither a count above 0 nor the name of one {kind}"));
             }
             if !names.insert(name.into()) {

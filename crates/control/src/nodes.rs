@@ -90,7 +90,7 @@ fn drain_until(node: &Node, change: &NodeChange, now: Time) -> Result<Option<Tim
     match (change.availability, change.deadline) {
         (None, None) => Ok(node.drain_until),
         (Some(Availability::Drain), Some(span)) if span <= Span::ZERO || span.0 > limits::SPAN => {
-            Err(RequestError::invalid("deadline", "use a time from now on, and of less than 10 years"))
+            Err(RequestError::invalid("deadline", "use a time above 0 and of less than 10 years"))
         }
         (Some(Availability::Drain), deadline) => Ok(deadline.map(|span| now + span)),
         (_, None) => Ok(None),

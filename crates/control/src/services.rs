@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::{
     Id, Index, Invalid, JobId, Mode, NamespaceId, Revision, RevisionId, Service, ServiceId, ServiceSpec,
-    Slot, TaskSpec, TaskState, UpdateState, Version, check_service_spec, limits,
+    Slot, TaskSpec, TaskState, Time, UpdateState, Version, check_service_spec, limits,
 };
 use store::{Change, ChangeSet, ObjectId, Tables};
 
@@ -112,14 +112,7 @@ pub(crate) fn create_changes(
 }
 
 fn new_revision(id: RevisionId, service: ServiceId, number: u64, spec: &ServiceSpec) -> Revision {
-    Revision {
-        id,
-        service,
-        number,
-        created_at: model::Time::ZERO,
-        created: 0,
-        task: Arc::new(spec.task.clone()),
-    }
+    Revision { id, service, number, created_at: Time::ZERO, created: 0, task: Arc::new(spec.task.clone()) }
 }
 
 /// Makes a service what `spec` says. With a `version`, only if the service still has it.
@@ -370,14 +363,15 @@ pub async fn promote(
     reference: &str,
     version: Option<Version>,
 ) -> Result<Written, RequestError> {
-    Ok(written(settle(cluster, |tables| promote_step(tables, reference, version)).await?))
+    Ok(written(settle(cluster, |tables| promote_step(tables, reference, version, cluster.now())).await?))
 }
 
-/// What a promotion comes to.
+/// What a promotion comes to at this moment.
 pub(crate) fn promote_step(
     tables: &Tables,
     reference: &str,
     version: Option<Version>,
+    now: Time,
 ) -> Result<Step<Arc<Service>>, RequestError> {
     let old = find(tables, reference)?;
     check_version(Kind::Service, &old.name, version, old.meta.modified)?;
@@ -390,16 +384,24 @@ pub(crate) fn promote_step(
             old.update.monitor
         ));
     }
-    for n in 0..old.canaries() {
-        let mut canaries =
-            tables.tasks_of_slot(old.id, Slot::Number(n)).filter(|t| t.revision == old.revision);
-        let runs = |t: &Arc<model::Task>| t.fills_slot() && t.status.state == TaskState::Running;
-        if !canaries.any(runs) {
-            return refused(format!(
-                "the canary of {name} in slot {} does not run; wait until it does, or abort the update",
-                u64::from(n) + 1
-            ));
-        }
+    let canary = |n: u32| {
+        let canaries = tables.tasks_of_slot(old.id, Slot::Number(n)).filter(|t| t.revision == old.revision);
+        canaries.filter(|t| t.fills_slot() && t.status.state == TaskState::Running).last()
+    };
+    let slots = 0..old.canaries();
+    if let Some(n) = slots.clone().find(|n| canary(*n).is_none()) {
+        return refused(format!(
+            "the canary of {name} in slot {} does not run; wait until it does, or abort the update",
+            u64::from(n) + 1
+        ));
+    }
+    // One that came later, because the service grew or because it was replaced, has not been watched yet.
+    let monitor = old.update.monitor;
+    if let Some(n) = slots.clone().find(|n| canary(*n).is_some_and(|c| c.status.applied_at + monitor > now)) {
+        return refused(format!(
+            "the canary of {name} in slot {} has not been watched for {monitor} yet; wait until then, or abort the update",
+            u64::from(n) + 1
+        ));
     }
     let change = Change::Promote { service: old.id, message: "canaries promoted as requested".into() };
     let rule = Change::Decide {

@@ -196,7 +196,8 @@ impl Question {
                 written(services::rollback_step(tables, reference, *version)?)
             }
             Self::Promote { reference, version } => {
-                written(services::promote_step(tables, reference, *version)?)
+                // On a copy that has come to rest every canary has been watched.
+                written(services::promote_step(tables, reference, *version, model::Time(i64::MAX))?)
             }
             Self::Abort { reference, version } => written(services::abort_step(tables, reference, *version)?),
             Self::Remove { reference, version } => {

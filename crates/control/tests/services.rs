@@ -234,6 +234,9 @@ fn canaries_are_promoted_and_aborted_by_request() {
     let other = cluster.add_task(id, Slot::Number(1));
     cluster.assign(other, node);
     cluster.report(other, TaskState::Running, None);
+    let early = refused(promote());
+    assert!(early.starts_with("the canary of web in slot 1 has not been watched for 5s yet"), "{early}");
+    cluster.set_now(cluster.now() + model::Span::from_secs(6));
     assert!(promote().unwrap().changed);
     let promoted = service(&cluster, id);
     assert_eq!((promoted.previous, promoted.tries_canaries()), (Some(first), false));

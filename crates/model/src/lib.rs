@@ -50,4 +50,6 @@ pub use steering::{Affinity, Preference, Steering, Strategy, Target};
 pub use task::{BoundPort, NamedResource, ProgramEvent, ProgramStatus, Slot, Task, TaskStatus};
 pub use units::{Index, Span, Time, UnitError, format_bytes, format_cpus, parse_bytes, parse_cpus};
 pub use update::{FailureAction, Ratio, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus};
-pub use validate::{Invalid, check_cluster, check_labels, check_name, check_service_spec};
+pub use validate::{
+    Invalid, check_cluster, check_labels, check_name, check_resource_name, check_service_spec,
+};

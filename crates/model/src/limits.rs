@@ -27,6 +27,8 @@ pub const PORTS: usize = 64;
 pub const NAMED_RESOURCES: usize = 256;
 /// Longest name of a counted or named resource, and of one of its values, in bytes.
 pub const RESOURCE_NAME_LEN: usize = 128;
+/// Most of one kind of counted resource that a node offers or a task reserves.
+pub const RESOURCE_COUNT: i64 = (1 << 40) - 1;
 /// Most constraints on one task.
 pub const CONSTRAINTS: usize = 64;
 /// Most placement preferences of one service, one inside the other.

@@ -38,6 +38,7 @@ fn ensure(holds: bool, field: impl Into<String>, problem: impl FnOnce() -> Strin
 pub fn check_service_spec(spec: &ServiceSpec) -> Check {
     check_name("name", &spec.name)?;
     check_labels("labels", &spec.labels)?;
+    ensure(spec.task.force < u64::MAX, "force", || "it could not be raised any more".into())?;
     match spec.mode {
         Mode::Replicated { replicas } => {
             ensure(u64::from(replicas) <= limits::REPLICAS, "replicas", || {
@@ -306,11 +307,26 @@ fn check_reserve(reserve: &Resources) -> Check {
     check_cpus("resources.reservations.cpus", reserve.nano_cpus)?;
     check_memory("resources.reservations.memory", reserve.memory)?;
     for (name, amount) in &reserve.generic {
-        ensure(*amount > 0 && *amount < 1 << 40, "resources.reservations.generic_resources", || {
-            format!("{amount} of {name:?} is not a count above 0")
+        let field = "resources.reservations.generic_resources";
+        check_resource_name(name).map_err(|problem| Invalid::new(field, format!("{name:?}: {problem}")))?;
+        ensure((1..=limits::RESOURCE_COUNT).contains(amount), field, || {
+            format!("{amount} of {name:?} is not a count from 1 to {}", limits::RESOURCE_COUNT)
         })?;
     }
     Ok(())
+}
+
+/// Whether a kind of resource, or a single one of it, may have this name.
+///
+/// # Errors
+/// What a name has to be.
+pub fn check_resource_name(name: &str) -> Result<(), String> {
+    let most = limits::RESOURCE_NAME_LEN;
+    let plain = !name.contains(['=', ',']) && name.trim() == name && !name.contains(char::is_control);
+    if (1..=most).contains(&name.len()) && plain {
+        return Ok(());
+    }
+    Err(format!("the name of a resource has 1 to {most} bytes, no = and no comma, and no blanks at its ends"))
 }
 
 fn check_ports(ports: &[PortSpec]) -> Check {
@@ -485,7 +501,16 @@ mod tests {
     #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 36] = [
+        let cases: [(Change, &str); 39] = [
+            (|s| s.task.force = u64::MAX, "force"),
+            (
+                |s| drop(s.task.programs[0].reserve.generic.insert("".into(), 1)),
+                "resources.reservations.generic_resources",
+            ),
+            (
+                |s| drop(s.task.programs[0].reserve.generic.insert("gpu ".into(), 1)),
+                "resources.reservations.generic_resources",
+            ),
             (|s| s.update.canary = 2, "update.canary"),
             (|s| (s.mode, s.update.canary) = (Mode::Global, 1), "update.canary"),
             (|s| s.update.auto_promote = true, "update.auto_promote"),

@@ -72,15 +72,22 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "the body must be a JSON object, not a list"));
     }
     // Into a map a key may come twice, and the last one would win without a word.
-    read_whole::<EachKeyOnce>(bytes)?;
-    read_whole(bytes)
+    read_whole::<EachKeyOnce>(bytes, refusal)?;
+    // It is JSON: what is said to be none is a null where a word is wanted.
+    read_whole(bytes, |path, error| match error.is_data() {
+        true => refusal(path, error),
+        false => ApiError::invalid(path.to_string(), "is not one of its words; use one, or leave it out"),
+    })
 }
 
-fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+fn read_whole<T: DeserializeOwned>(
+    bytes: &[u8],
+    refused: impl FnOnce(&Path, &serde_json::Error) -> ApiError,
+) -> Result<T, ApiError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().clone();
-        refusal(&path, e.inner())
+        refused(&path, e.inner())
     })?;
     json.end().map_err(|e| not_json(&e))?;
     Ok(value)
@@ -210,6 +217,7 @@ mod tests {
     fn refusals_name_the_field() {
         for (json, field, sentence) in [
             (r#"{"replicas": -3}"#, "replicas", "replicas: -3 is negative"),
+            (r#"{"mode": null}"#, "mode", "mode: is not one of its words; use one, or leave it out"),
             (r#"{"replicas": 4294967296}"#, "replicas", "replicas: 4294967296 is too large"),
             (r#"{"replicas": "3"}"#, "replicas", "replicas: invalid type: string \"3\", expected u32"),
             (

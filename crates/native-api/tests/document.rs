@@ -233,7 +233,8 @@ async fn every_answer_is_what_the_document_says() {
         );
     }
     for (how, command) in [("abort", "third"), ("promote", "fourth")] {
-        let tried = json!({ "name": "other", "command": [command], "update": { "canary": 1 } });
+        let tried =
+            json!({ "name": "other", "command": [command], "update": { "canary": 1, "monitor": "0s" } });
         api.send("PUT", one, "/v1/services/other", Some(json!({ "spec": tried }))).await;
         canaries_are_ready(&world, "other");
         let (path, plan) = (format!("{one}/{how}"), format!("/v1/plan/services/{{service}}/{how}"));

@@ -58,13 +58,19 @@ pub(crate) fn evictions(view: &Tables, node: &Node, now: Time) -> BTreeMap<TaskI
         if wanted.loss(now, task).is_some() {
             continue;
         }
-        match task.named.iter().find(|one| !node.description.offers(one)) {
-            Some(gone) => {
+        let gone = task.named.iter().find(|one| !node.description.offers(one));
+        match (gone, nameless(view, node, task)) {
+            (Some(gone), _) => {
                 let why =
                     format!("node {} has no {} {} any more", wanted::name_of(node), gone.kind, gone.value);
                 leaving.insert(task.id, why.into());
             }
-            None => staying.push(Held::of(view, task, wanted.service.priority)),
+            (None, Some(kind)) => {
+                let why =
+                    format!("node {} has names for each {kind} now, and it has none", wanted::name_of(node));
+                leaving.insert(task.id, why.into());
+            }
+            (None, None) => staying.push(Held::of(view, task, wanted.service.priority)),
         }
     }
     let offer = &node.description.resources;
@@ -78,6 +84,13 @@ pub(crate) fn evictions(view: &Tables, node: &Node, now: Time) -> BTreeMap<TaskI
     leaving
 }
 
+/// The kind of which a task has fewer names than it reserves, although its node has names for each: they were counted when it came.
+fn nameless<'a>(view: &Tables, node: &'a Node, task: &Task) -> Option<&'a Arc<str>> {
+    let reserves = &view.revision(task.revision)?.task.reservation().generic;
+    let named = |kind: &Arc<str>| task.named.iter().filter(|one| one.kind == *kind).count() as i64;
+    node.description.named.keys().find(|kind| reserves.get(*kind).is_some_and(|n| *n > named(kind)))
+}
+
 /// True for a node that must not hold more than it offers.
 fn is_enforced(node: &Node) -> bool {
     node.availability == Availability::Active && node.status.state != NodeState::Down
@@ -89,7 +102,11 @@ pub(crate) fn is_short(view: &Tables, id: NodeId) -> bool {
     let description = &node.description;
     is_enforced(node)
         && (!shortages(&description.resources, used.reserved()).is_empty()
-            || used.named().any(|(one, _)| !description.offers(one)))
+            || used.named().any(|(one, _)| !description.offers(one))
+            || description.named.keys().any(|kind| {
+                let named = used.named().filter(|(one, _)| one.kind == *kind).count() as i64;
+                used.reserved().generic.get(kind).is_some_and(|held| *held > named)
+            }))
 }
 
 /// A task that may have to leave.

@@ -158,6 +158,20 @@ fn every_kind_of_resource_counts_and_named_ones_must_be_there() {
     w.describe("a", names(&["three", "two"]));
     w.settle();
     assert_eq!((w.running(s), held(&w)), (1, "three".into()));
+    // One that came while they were only counted makes room for one that has a name.
+    w.describe("a", |d| {
+        d.named.clear();
+    });
+    w.describe("a", gpus(2));
+    w.scale(s, 2);
+    w.settle();
+    assert!(w.filling(s, Slot::Number(1)).expect("a task").named.is_empty());
+    w.describe("a", names(&["three", "two"]));
+    w.settle();
+    assert_eq!(w.running(s), 2);
+    for n in 0..2 {
+        assert_eq!(w.filling(s, Slot::Number(n)).expect("a task").named.len(), 1);
+    }
     assert_eq!(dismissed(&w, s)[0].1, "node a has no gpu one any more");
 }
 

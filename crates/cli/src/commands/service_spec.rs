@@ -358,7 +358,7 @@ pub fn generic_resource(text: &str) -> Result<(String, u64), String> {
     match amount.parse::<u64>() {
         Ok(n) if n > 0 => Ok((name, n)),
         _ => Err(format!(
-            "{amount:?} is not a count above 0; resources with named values are not supported yet"
+            "{amount:?} is not a count above 0: a task asks for so many, and is given single ones where they have names"
         )),
     }
 }

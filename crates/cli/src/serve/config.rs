@@ -31,7 +31,7 @@ pub struct Config {
 
 /// What a file says of one kind of resource.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "give a count above 0, a name, or a list of names")]
 pub enum Offer {
     /// So many.
     Count(u64),
