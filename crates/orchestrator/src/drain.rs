@@ -59,11 +59,16 @@ fn surge(wanted: &Wanted<'_>, why: LeaveReason) -> u32 {
     }
 }
 
-/// Whether another move of the service may begin.
+/// Whether another move of the service may begin. Beside what is in flight none does: a second task that is about to end there may
+/// turn out to stay.
 fn has_turn(draft: &Draft<'_, '_>, wanted: &Wanted<'_>, why: LeaveReason) -> bool {
     match surge(wanted, why) {
         0 => draft.spare(wanted.service) > 0,
-        surge => wanted.doubled() + draft.begun_beside(wanted.id()) < surge,
+        surge => {
+            let (view, id) = (draft.view, wanted.id());
+            let settled = view.is_settled(view.service_index(id));
+            settled && wanted.doubled() + draft.begun_beside(id) < surge
+        }
     }
 }
 

@@ -101,7 +101,9 @@ fn floor(moment: &Applied<'_>, task: &Task) -> u32 {
 fn check_surge(moment: &Applied<'_>, new: &Task, broken: &mut Vec<String>) {
     let Some(service) = moment.after.service(new.service) else { return };
     let mut filling: BTreeMap<Slot, Vec<&Task>> = BTreeMap::new();
-    let canary = |t: &Task| service.tries_canaries() && t.revision == service.revision;
+    // What was a canary before the entry, or is one after it, was none of a move's doing.
+    let services = [moment.before, moment.after].map(|tables| tables.service(new.service));
+    let canary = |t: &Task| services.iter().flatten().any(|s| s.tries_canaries() && t.revision == s.revision);
     for task in moment.after.tasks_of_service(service.id).filter(|t| t.fills_slot() && !canary(t)) {
         filling.entry(task.slot).or_default().push(task);
     }
