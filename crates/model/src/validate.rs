@@ -504,11 +504,11 @@ mod tests {
         let cases: [(Change, &str); 39] = [
             (|s| s.task.force = u64::MAX, "force"),
             (
-                |s| drop(s.task.programs[0].reserve.generic.insert("".into(), 1)),
+                |s| s.task.programs[0].reserve.generic = [("".into(), 1)].into(),
                 "resources.reservations.generic_resources",
             ),
             (
-                |s| drop(s.task.programs[0].reserve.generic.insert("gpu ".into(), 1)),
+                |s| s.task.programs[0].reserve.generic = [("gpu ".into(), 1)].into(),
                 "resources.reservations.generic_resources",
             ),
             (|s| s.update.canary = 2, "update.canary"),

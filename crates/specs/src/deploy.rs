@@ -62,9 +62,10 @@ pub(crate) fn read(fields: &Fields<'_>, findings: &mut Findings) -> Deploy {
     if let Some(field) = fields.get("x-disruption") {
         deploy.disruption = disruption(field, findings).unwrap_or_default();
         if !matches!(deploy.mode, Mode::Replicated { .. }) {
+            let mode = deploy.mode.as_str();
             field.refuse(
                 findings,
-                "tasks of a global service are not moved; only replicated services have a budget",
+                format!("tasks of a {mode} service are not moved; only replicated services have a budget"),
             );
         }
     }

@@ -267,7 +267,11 @@ pub(crate) fn kind(known: &Known, key: &str) -> Kind {
         return Kind::Refused(advice);
     }
     if key.starts_with("x-") {
-        return Kind::Extension;
+        // Somebody's own, unless it is nearly one of ours: a slip must not turn off what it asks for.
+        return match slip(known, key) {
+            Some(ours) => Kind::Unknown(format!("unknown key; did you mean {ours}?")),
+            None => Kind::Extension,
+        };
     }
     Kind::Unknown(match nearest(known, key) {
         Some(near) => format!("unknown key; did you mean {near}?"),
@@ -285,6 +289,13 @@ fn nearest(known: &Known, key: &str) -> Option<&'static str> {
     let measured = all.map(|k| (distance(&wrong, &k.replace('-', "_")), k));
     let (steps, near) = measured.min_by_key(|(steps, _)| *steps)?;
     (steps <= 1 + key.len() / 4).then_some(near)
+}
+
+/// The key of ours that begins with `x-` and is at most two slips away.
+fn slip(known: &Known, key: &str) -> Option<&'static str> {
+    let plain = |key: &str| key.to_ascii_lowercase().replace('-', "_");
+    let ours = known.read.iter().copied().filter(|k| k.starts_with("x-") && key.len() <= k.len() + 2);
+    ours.min_by_key(|k| distance(&plain(key), &plain(k))).filter(|k| distance(&plain(key), &plain(k)) <= 2)
 }
 
 /// How many characters must be changed, added, dropped or swapped with their neighbour.
@@ -331,6 +342,13 @@ mod tests {
     fn extensions_are_left_alone() {
         assert_eq!(kind(&SERVICE, "x-mine"), Kind::Extension);
         assert_eq!(kind(&SERVICE, "x-driver"), Kind::Read);
+        for (known, key, ours) in [
+            (&UPDATE_CONFIG, "x-canry", "x-canary"),
+            (&DEPLOY, "x-max_concurrent", "x-max-concurrent"),
+            (&DEPLOY, "x-disrupton", "x-disruption"),
+        ] {
+            assert_eq!(kind(known, key), Kind::Unknown(format!("unknown key; did you mean {ours}?")));
+        }
         assert_eq!(kind(&SERVICE, "image"), Kind::Refused(IMAGE_REFUSED));
         assert!(matches!(kind(&SERVICE, "banana"), Kind::Unknown(m) if m.contains("known here are command")));
     }

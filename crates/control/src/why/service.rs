@@ -122,6 +122,12 @@ fn update_fact(service: &Service, updated: u32, filled: u32) -> Option<String> {
     let status = service.update_status.as_ref();
     if let Some(status) = status.filter(|s| s.tries_canaries() && s.state != UpdateState::Updating) {
         let name = &service.name;
+        if updated < service.canaries() {
+            return Some(format!(
+                "{}; to try another spec: quelea service update {name}; to go back: quelea service abort {name}",
+                status.message
+            ));
+        }
         return Some(format!(
             "{}; to go on: quelea service promote {name}; to go back: quelea service abort {name}",
             status.message
@@ -129,7 +135,9 @@ fn update_fact(service: &Service, updated: u32, filled: u32) -> Option<String> {
     }
     if service.tries_canaries() {
         let (canaries, revision) = (service.canaries(), updated);
-        return Some(format!("an update tries {canaries} canaries: {revision} of them are there"));
+        return Some(format!(
+            "an update tries canaries in {canaries} of its slots: there so far: {revision}"
+        ));
     }
     if let Some(status) = status
         && matches!(status.state, UpdateState::Paused | UpdateState::RollbackPaused)
