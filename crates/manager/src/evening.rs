@@ -3,18 +3,24 @@
 //! A round is one plan of [`crate::whatif`] on the committed state, of which the first moves are begun; each is then made within
 //! the budget of its service. It needs a cluster at rest: nothing in flight, nothing to reconcile or to place, nobody on its
 //! way to another node. There is at most one a minute, and none while nothing has changed since the last that found
-//! nothing to do.
+//! nothing to do. A slot whose move was begun is left alone for a while: where it could not be made, the next round would find the
+//! same one.
 //!
 //! It settles: each move lessens the sum of squares of tasks over the nodes (see the design note), and nothing else moves tasks
 //! that are at rest.
 
-use model::{Index, Span, Time};
+use std::collections::BTreeMap;
+
+use model::{Index, ServiceId, Slot, Span, Time};
 use store::{ChangeSet, Tables};
 
 use crate::whatif;
 
 /// The least time between two rounds.
 const EVERY: Span = Span::from_secs(60);
+
+/// A slot whose move was begun is not moved again within this time, whatever became of it.
+const AGAIN: Span = Span::from_secs(300);
 
 /// Moves that one round begins at most.
 const MOVES: usize = 64;
@@ -30,12 +36,14 @@ pub(crate) struct Evening {
     even_at: Option<(Index, u32)>,
     /// True when a round is due and the cluster was not at rest: whatever happens next is the moment to look again.
     waits: bool,
+    /// The slots that were moved lately, and when.
+    moved: BTreeMap<(ServiceId, Slot), Time>,
 }
 
 impl Evening {
     /// For a manager that begins to lead.
     pub(crate) fn begin(now: Time) -> Self {
-        Self { next: now + EVERY, even_at: None, waits: false }
+        Self { next: now + EVERY, even_at: None, waits: false, moved: BTreeMap::new() }
     }
 
     fn threshold(&self, tables: &Tables) -> Option<u32> {
@@ -62,12 +70,15 @@ impl Evening {
             looks = looks.saturating_sub(1);
             looks > 0
         };
-        let plan = whatif::search(tables, now, threshold, MOVES, &mut keep_on);
+        let mut plan = whatif::search(tables, now, threshold, MOVES, &mut keep_on);
+        let even = plan.moves.is_empty();
+        self.moved.retain(|_, at| *at + AGAIN > now);
+        plan.moves.retain(|m| !self.moved.contains_key(&(m.service, m.slot)));
         let (set, made) = ChangeSet::moving(tables, &plan, MOVES);
-        if made.is_empty() {
+        self.moved.extend(made.iter().map(|m| ((m.service, m.slot), now)));
+        if even {
             self.even_at = Some((tables.index(), threshold));
-            return None;
         }
-        Some(set)
+        (!made.is_empty()).then_some(set)
     }
 }

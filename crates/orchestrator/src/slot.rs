@@ -424,7 +424,7 @@ pub(crate) fn start_canary(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot:
         }
         _ => None,
     };
-    let id = start_as(draft, wanted, slot, canaries, from, wanted.service.revision);
+    let id = start_as(draft, wanted, slot, canaries, from, wanted.service.revision, None);
     let number = number_of(draft.view, wanted.service.revision);
     draft.count_once(id, wanted.id(), Rule::Update, format!("of revision {number} made as canaries"));
 }
@@ -475,10 +475,10 @@ pub(crate) fn start(
     tasks: &[&Task],
     from: Option<Time>,
 ) -> model::TaskId {
-    start_as(draft, wanted, slot, tasks, from, next_revision(wanted, tasks))
+    start_as(draft, wanted, slot, tasks, from, next_revision(wanted, tasks), None)
 }
 
-/// As [`start`], of this revision.
+/// As [`start`], of this revision, and for one node, if that is said.
 fn start_as(
     draft: &mut Draft<'_, '_>,
     wanted: &Wanted<'_>,
@@ -486,12 +486,13 @@ fn start_as(
     tasks: &[&Task],
     from: Option<Time>,
     revision: RevisionId,
+    node: Option<NodeId>,
 ) -> model::TaskId {
     let delayed = from.filter(|at| *at > draft.now);
     let old_runs = tasks.iter().any(|t| wanted::may_run(draft.view, t));
     let start_after = delayed.or(old_runs.then_some(draft.now));
     // Made before the others lose their say: a slot that is in progress never ceases to be.
-    let id = draft.create(wanted.service, revision, slot, start_after, None);
+    let id = draft.create(wanted.service, revision, slot, start_after, node);
     for task in tasks.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
         draft.direct(task, Desired::Shutdown);
     }
@@ -508,12 +509,7 @@ pub(crate) fn start_for(
 ) -> model::TaskId {
     let revision = next_revision(wanted, tasks);
     let others: Vec<&Task> = tasks.iter().copied().filter(|t| !t.fills_slot()).collect();
-    let old_runs = others.iter().any(|t| wanted::may_run(draft.view, t));
-    let id = draft.create(wanted.service, revision, slot, old_runs.then_some(draft.now), node);
-    for task in others.iter().filter(|t| t.status.state.is_ended() && t.desired < Desired::Shutdown) {
-        draft.direct(task, Desired::Shutdown);
-    }
-    id
+    start_as(draft, wanted, slot, &others, None, revision, node)
 }
 
 /// As [`start`], beside the task that fills the slot, without waiting for its end.

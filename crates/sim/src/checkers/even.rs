@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 
 use manager::whatif;
-use model::{LeaveReason, NodeId, ServiceId, Slot};
+use model::{LeaveReason, NodeId, ServiceId, Slot, Span, Time};
 use store::{Change, Object, Tables};
 
 use super::{Applied, Checker, Quiet};
 
-/// A slot is moved for its own good at most so often while nothing else happens to the cluster.
-const MOVES_OF_A_SLOT: u32 = 3;
+/// A slot is moved for its own good at most so often within [`WHILE`], as long as nothing else happens to the cluster.
+const MOVES_OF_A_SLOT: usize = 3;
+const WHILE: Span = Span::from_secs(600);
 
 /// Counts the moves of each slot since anything but a move happened.
 #[derive(Default)]
 pub struct Even {
-    moves: BTreeMap<(ServiceId, Slot), u32>,
+    moves: BTreeMap<(ServiceId, Slot), Vec<Time>>,
 }
 
 impl Checker for Even {
@@ -40,8 +41,10 @@ impl Checker for Even {
                 continue;
             };
             let moves = self.moves.entry((task.service, task.slot)).or_default();
-            *moves += 1;
-            if *moves > MOVES_OF_A_SLOT {
+            let now = moment.after.time();
+            moves.retain(|at| *at + WHILE > now);
+            moves.push(now);
+            if moves.len() > MOVES_OF_A_SLOT {
                 broken.push(format!("slot {} of {} is moved again and again", task.slot, task.service));
             }
         }
