@@ -29,6 +29,7 @@ use model::{
 };
 use store::Tables;
 
+use crate::plan::Draft;
 use crate::wanted::{self, Found};
 
 /// So many tasks that hold something of what is short are chosen from exactly.
@@ -37,8 +38,20 @@ const EXACT: usize = 256;
 /// So many amounts are looked at for an exact choice at most.
 const WORK: usize = 4_000_000;
 
+/// Finds out who has to leave a node, once for each plan. Whoever looks at a slot asks it, too: what was in flight when the node
+/// was looked at is looked at again by its slot alone.
+pub(crate) fn judge(draft: &mut Draft<'_, '_>, id: NodeId) {
+    if draft.judged.contains(&id) {
+        return;
+    }
+    let view = draft.view;
+    let Some(node) = view.node(id).filter(|n| view.is_settled(n.meta.modified)) else { return };
+    draft.judged.insert(id);
+    draft.evicted.extend(evictions(view, node, draft.now));
+}
+
 /// Who has to leave a node, and why.
-pub(crate) fn evictions(view: &Tables, node: &Node, now: Time) -> BTreeMap<TaskId, Arc<str>> {
+fn evictions(view: &Tables, node: &Node, now: Time) -> BTreeMap<TaskId, Arc<str>> {
     // Nearly always: what leaves anyway is counted there, too, so that nothing is missed.
     if !is_short(view, node.id) {
         return BTreeMap::new();

@@ -17,9 +17,7 @@ pub(crate) fn reconcile(draft: &mut Draft<'_, '_>, id: NodeId) {
     if node.is_some_and(|n| !view.is_settled(n.meta.modified)) {
         return;
     }
-    if let Some(node) = node {
-        draft.evicted = enforcer::evictions(view, node, draft.now);
-    }
+    enforcer::judge(draft, id);
     look_at_tasks(draft, id);
     if let Some(node) = node {
         if let Some(until) = drain::deadline(node, draft.now)

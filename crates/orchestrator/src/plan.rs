@@ -59,6 +59,8 @@ pub(crate) struct Draft<'a, 'c> {
     created: BTreeMap<ServiceId, usize>,
     /// Tasks that their node cannot hold any more, and why.
     pub(crate) evicted: BTreeMap<TaskId, Arc<str>>,
+    /// The nodes of which that has been found out.
+    pub(crate) judged: BTreeSet<NodeId>,
     touched: BTreeSet<(ServiceId, Slot)>,
     /// How many healthy tasks of each service this plan tells to end.
     lowered: BTreeMap<ServiceId, u32>,
@@ -103,6 +105,7 @@ impl<'a, 'c> Draft<'a, 'c> {
             counts: BTreeMap::new(),
             created: BTreeMap::new(),
             evicted: BTreeMap::new(),
+            judged: BTreeSet::new(),
             touched: BTreeSet::new(),
             lowered: BTreeMap::new(),
             beside: BTreeMap::new(),

@@ -26,12 +26,12 @@ use model::{
 
 use crate::batch;
 use crate::course::Progress;
-use crate::drain;
 use crate::plan::{Draft, number_of};
 use crate::reaper;
 use crate::removal;
 use crate::replace::{self, Verdict};
 use crate::wanted::{self, Found, Place, Wanted};
+use crate::{drain, enforcer};
 
 /// How long a new task waits for the old one of its slot to end. SwarmKit's constant.
 pub(crate) const OLD_TASK_PATIENCE: Span = Span::from_secs(60);
@@ -62,6 +62,9 @@ pub(crate) fn reconcile_wanted(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, s
         return;
     }
     tasks.retain(|t| reaper::sweep(draft, t));
+    for node in tasks.iter().filter(|t| t.fills_slot()).filter_map(|t| t.node) {
+        enforcer::judge(draft, node);
+    }
     if wanted.service.mode.is_batch() {
         return batch::reconcile(draft, wanted, slot, &tasks);
     }

@@ -104,13 +104,17 @@ fn check_surge(moment: &Applied<'_>, new: &Task, broken: &mut Vec<String>) {
     // What was a canary before the entry, or is one after it, was none of a move's doing.
     let services = [moment.before, moment.after].map(|tables| tables.service(new.service));
     let canary = |t: &Task| services.iter().flatten().any(|s| s.tries_canaries() && t.revision == s.revision);
+    if canary(new) {
+        return;
+    }
     for task in moment.after.tasks_of_service(service.id).filter(|t| t.fills_slot() && !canary(t)) {
         filling.entry(task.slot).or_default().push(task);
     }
     let leaving = filling.get(&new.slot).and_then(|tasks| tasks.iter().find(|t| t.leave.is_some()));
     let Some(leave) = leaving.and_then(|t| t.leave.as_deref()) else { return };
     let Mode::Replicated { replicas } = service.mode else { return };
-    let surge = service.disruption.surge(replicas);
+    // What was begun when the budget was larger was begun rightly.
+    let surge = services.iter().flatten().map(|s| s.disruption.surge(replicas)).max().unwrap_or(0);
     let surge = if leave.why == LeaveReason::Rebalance { surge.max(1) } else { surge };
     let updating = service.update_status.is_some()
         && [service.update, service.rollback].iter().any(|p| p.order == UpdateOrder::StartFirst);
