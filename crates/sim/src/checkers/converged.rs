@@ -242,12 +242,9 @@ fn state_problem(quiet: &Quiet<'_>, task: &Task) -> Option<String> {
 
 fn empty_problem(service: &Service, tasks: &[&Task]) -> Option<String> {
     let over = |t: &Task| t.desired == Desired::Complete && t.status.state.is_ended();
-    // Beside what has ended there may have been a canary, which says nothing.
-    let ours = tasks.iter().rev().find(|t| t.revision == service.revision && t.desired < Desired::Shutdown);
-    match ours.or_else(|| tasks.iter().rev().find(|t| t.desired != Desired::Remove)) {
-        Some(last) if over(last) && (last.revision == service.revision || is_paused(service)) => None,
-        _ => Some("no task is wanted there".into()),
-    }
+    // Beside what has ended there may have been a canary, or what was tried in the place of a task that was to leave: they say nothing.
+    let stays = |t: &Task| over(t) && (t.revision == service.revision || is_paused(service));
+    if tasks.iter().any(|t| stays(t)) { None } else { Some("no task is wanted there".into()) }
 }
 
 /// A task that shall leave its node may stay while no other takes it, while as few run as have to, and while an update has the
