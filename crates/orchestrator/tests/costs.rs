@@ -96,6 +96,39 @@ fn fill(world: &mut World, service: ServiceId, tasks: u32, first_id: u128) {
     }
 }
 
+/// Half of the slots of the large service have been changed, one at a time, and have been watched for long enough; one is in change.
+fn half_updated(c: &mut Crowd) {
+    let update = model::UpdatePolicy { parallelism: 2, ..model::UpdatePolicy::default() };
+    c.world.policies(c.large, update, model::UpdatePolicy::default());
+    c.world.update(c.large, spec("runs"));
+    let service = c.world.tables.service(c.large).expect("it is there").clone();
+    let Mode::Replicated { replicas } = service.mode else { panic!("it is replicated") };
+    for n in 0..=replicas / 2 {
+        let old = c.task(c.large, n);
+        let node = old.node.expect("it has a node");
+        let id = TaskId::from_u128(3_000_000 + u128::from(n));
+        let made = Change::CreateTask {
+            id,
+            service: c.large,
+            slot: old.slot,
+            revision: service.revision,
+            node: None,
+            desired: Desired::Running,
+            start_after: None,
+        };
+        let shut = Change::DirectTask { task: old.id, desired: Desired::Shutdown };
+        c.world.apply(vec![shut, report(&old, TaskState::Shutdown), made]);
+        if n < replicas / 2 {
+            let assigned =
+                Change::AssignTask { task: id, node, ports: Box::default(), named: Box::default() };
+            c.world.apply(vec![assigned]);
+            let new = c.task(c.large, n);
+            c.world.apply(vec![report(&new, TaskState::Running)]);
+        }
+    }
+    c.world.now = c.world.now + model::Span::from_secs(30);
+}
+
 type Row = (&'static str, fn(&mut Crowd), fn(&Crowd) -> Key, u64, usize);
 
 /// What happens, which key is looked at, how much may be read at most, and how many changes come of it at least.
@@ -128,6 +161,18 @@ const ROWS: &[Row] = &[
         30,
         2,
     ),
+    (
+        "the first step of an update of the large one",
+        |c| {
+            let update = model::UpdatePolicy { parallelism: 3, ..model::UpdatePolicy::default() };
+            c.world.policies(c.large, update, model::UpdatePolicy::default());
+            c.world.update(c.large, spec("runs"));
+        },
+        |c| Key::Service(c.large),
+        60,
+        7,
+    ),
+    ("a step in the middle of it", half_updated, |c| Key::Service(c.large), 40, 3),
     (
         "five replicas fewer of the large one",
         |c| {

@@ -85,6 +85,7 @@ impl Tables {
             }
         }
         self.keep_ends(id, handle, new.is_some_and(|service| service.mode.is_batch()));
+        self.keep_rollout(handle);
     }
 
     /// What ended tasks say of their slots is kept for batch services alone. Their mode never changes, so that nearly always

@@ -71,7 +71,11 @@ impl Tables {
         numbered.into_iter().flatten().chain(self.on_nodes(of, first..=LAST_NODE))
     }
 
-    fn numbered(&self, service: u32, slots: RangeInclusive<u32>) -> impl Iterator<Item = &Arc<Task>> {
+    pub(crate) fn numbered(
+        &self,
+        service: u32,
+        slots: RangeInclusive<u32>,
+    ) -> impl Iterator<Item = &Arc<Task>> {
         let range = (service, *slots.start(), 0)..=(service, *slots.end(), u32::MAX);
         InSlots::new(self, self.by_number.range(range).map(|(_, slot, task)| (*slot, *task)))
     }

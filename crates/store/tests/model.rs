@@ -3,16 +3,17 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use common::*;
 use model::{
-    BoundPort, Desired, Mode, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule,
+    BoundPort, Desired, Mode, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule, Service,
     ServiceId, Slot, Task, TaskId, TaskState, Time,
 };
 use proptest::prelude::*;
 use store::codec::{digest, read_snapshot, write_snapshot};
 use store::{
-    Action, Change, ChangeSet, Entry, EventId, EventLog, FEATURE_LEVEL, NodeUse, Object, ObjectId,
+    Action, Change, ChangeSet, Entry, EventId, EventLog, FEATURE_LEVEL, NodeUse, Object, ObjectId, Rollout,
     ServiceUse, Table, Tables,
 };
 
@@ -127,11 +128,11 @@ fn node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
             .extend(task.ports.iter().map(|BoundPort { protocol, port, .. }| (*protocol, *port, task.id)));
     }
     facts.ports.sort();
-    let failed = |t: &&std::sync::Arc<Task>| {
+    let failed = |t: &&Arc<Task>| {
         matches!(t.status.state, TaskState::Failed | TaskState::Rejected) && matches!(t.slot, Slot::Number(_))
     };
     let count = |revision| {
-        let of = |t: &&std::sync::Arc<Task>| t.node == Some(node) && t.revision == revision;
+        let of = |t: &&Arc<Task>| t.node == Some(node) && t.revision == revision;
         tables.tasks().filter(of).filter(failed).count() as u32
     };
     facts.failures = revisions().map(count).collect();
@@ -223,7 +224,7 @@ fn read_service_facts(used: &ServiceUse) -> ServiceFacts {
     }
 }
 
-fn ids<'a>(tasks: impl Iterator<Item = &'a std::sync::Arc<Task>>) -> Vec<TaskId> {
+fn ids<'a>(tasks: impl Iterator<Item = &'a Arc<Task>>) -> Vec<TaskId> {
     tasks.map(|t| t.id).collect()
 }
 
@@ -232,6 +233,69 @@ fn sorted<K: Ord>(tables: &Tables, wanted: impl Fn(&Task) -> bool, key: impl Fn(
     let mut tasks: Vec<&Task> = tables.tasks().map(|t| &**t).filter(|t| wanted(t)).collect();
     tasks.sort_by_key(|t| key(t));
     tasks.iter().map(|t| t.id).collect()
+}
+
+/// How far the slots of a service are with its revision, slot by slot: where each stands, and since when.
+fn rollout_facts(tables: &Tables, service: &Service) -> Option<BTreeMap<u32, (&'static str, i64)>> {
+    let Mode::Replicated { replicas } = service.mode else { return None };
+    let status = service.update_status.as_ref();
+    let of_other =
+        |t: &Arc<Task>| t.service == service.id && t.fills_slot() && t.revision != service.revision;
+    let active = status.is_some_and(|s| s.state.is_active());
+    if service.tries_canaries() || !(active || tables.tasks().any(of_other)) {
+        return None;
+    }
+    let began = status.map_or(0, |s| s.began);
+    let is_new = |t: &Task| t.revision == service.revision && t.created > began;
+    let mut facts = BTreeMap::new();
+    for n in 0..replicas.min(100) {
+        let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, Slot::Number(n)).map(|t| &**t).collect();
+        let new = tasks.iter().filter(|t| is_new(t)).count();
+        let held = tasks.iter().filter(|t| t.holds_reservation()).count();
+        let filling: Vec<&&Task> = tasks.iter().filter(|t| t.fills_slot()).collect();
+        let stands = match (&filling[..], new) {
+            _ if tasks.is_empty() => continue,
+            // In flight.
+            _ if tasks.iter().any(|t| !tables.is_settled(t.modified)) => ("apart", 0),
+            ([one], 1) if is_new(one) => match one.status.state {
+                TaskState::New | TaskState::Pending => ("waiting", one.created_at.0),
+                TaskState::Running if held == 1 => ("running", one.status.applied_at.0),
+                TaskState::Running => ("apart", 0),
+                _ => ("starting", one.status.applied_at.0),
+            },
+            ([one], 0) if one.revision == service.revision => continue,
+            ([one], 0) if one.desired == Desired::Running && one.status.state == TaskState::Running => {
+                ("outdated", 0)
+            }
+            ([_], 0) => ("idle", 0),
+            _ => ("apart", 0),
+        };
+        facts.insert(n, stands);
+    }
+    Some(facts)
+}
+
+fn read_rollout(rollout: &Rollout) -> BTreeMap<u32, (&'static str, i64)> {
+    let mut facts = BTreeMap::new();
+    for (stands, slots) in [
+        ("idle", rollout.idle().collect::<Vec<_>>()),
+        ("outdated", rollout.outdated().collect()),
+        ("apart", rollout.apart().collect()),
+    ] {
+        facts.extend(slots.into_iter().map(|n| (n, (stands, 0))));
+    }
+    for (stands, moments) in
+        [("waiting", rollout.waiting()), ("starting", rollout.starting()), ("running", rollout.running())]
+    {
+        let mut at = moments.first();
+        while let Some(now) = at {
+            let before = moments.up_to(Time(now.0 - 1)).count();
+            facts.extend(moments.up_to(now).skip(before).map(|n| (n, (stands, now.0))));
+            at = moments.first_after(now);
+        }
+        assert_eq!(moments.count_after(Time(i64::MIN), usize::MAX), moments.len());
+    }
+    facts
 }
 
 /// Every index and derived table says what follows from the objects.
@@ -260,6 +324,8 @@ fn check(tables: &Tables) {
             "service {n}"
         );
         assert_eq!(ids(tables.tasks_of_service(service)), sorted(tables, |t| t.service == service, age));
+        let facts = tables.service(service).and_then(|service| rollout_facts(tables, service));
+        assert_eq!(tables.rollout(service).map(read_rollout), facts, "service {n}");
         let slots = (0..5).map(Slot::Number).chain((1..=NODES).map(|n| Slot::Node(node_id(n))));
         for slot in slots {
             let of_slot = sorted(tables, |t| t.service == service && t.slot == slot, age);
