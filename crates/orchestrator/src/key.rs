@@ -2,25 +2,28 @@
 //!
 //! | key | what it looks at |
 //! | --- | --- |
-//! | `Service` | the wanted number against the filled slots; nodes for a global one; a new revision's way |
+//! | `Service` | the wanted number against the filled slots; nodes for a global one; a new revision's way through numbered slots |
+//! | `Update` | a new revision's way through the slots of a global service: apart, because its step costs little and all nodes much |
 //! | `Slot` | one numbered slot: empty, doubled, ended, waiting; its history |
 //! | `Node` | the tasks on it, if they may stay; the global services that want one there |
 //! | `NodeService` | the slot of one global service on one node |
 
 use std::ops::Bound;
 
-use model::{Desired, Mode, NodeId, NodeState, ServiceId, Slot, Task};
+use model::{Desired, Mode, NodeId, NodeState, Service, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::enforcer;
 use crate::reaper::{self, History};
 use crate::wanted::{self, Found, is_updating};
 
-/// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
+/// Something to reconcile. Ordered: services, updates, slots, nodes, then single global slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A service, or what is left of one that was removed.
     Service(ServiceId),
+    /// The update of a global service.
+    Update(ServiceId),
     /// A numbered slot of a service.
     Slot(ServiceId, u32),
     /// A node, or what is left of one that was removed.
@@ -114,9 +117,11 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
             return keys_of_away(task, view, mark);
         }
         let outdated = view.service_use(task.service).by_other_revisions(service.revision) > 0;
+        if outdated || is_updating(service) || service.tries_canaries() {
+            mark(key_of_update(service));
+        }
         // So may it be for the next of those that leave their nodes.
-        let leaving = view.tasks_leaving(service.id).next().is_some();
-        if outdated || is_updating(service) || service.tries_canaries() || leaving {
+        if view.tasks_leaving(service.id).next().is_some() {
             mark(Key::Service(task.service));
         }
     }
@@ -147,11 +152,18 @@ fn keys_of_node(node: NodeId, view: &Tables, mark: &mut dyn FnMut(Key)) {
             continue;
         }
         last = Some(task.service);
-        let updating = || view.service(task.service).is_some_and(|s| is_updating(s));
-        if view.tasks_leaving(task.service).next().is_some() || updating() {
+        if let Some(service) = view.service(task.service).filter(|service| is_updating(service)) {
+            mark(key_of_update(service));
+        }
+        if view.tasks_leaving(task.service).next().is_some() {
             mark(Key::Service(task.service));
         }
     }
+}
+
+/// The key that takes the update of a service further.
+fn key_of_update(service: &Service) -> Key {
+    if service.mode == Mode::Global { Key::Update(service.id) } else { Key::Service(service.id) }
 }
 
 /// The cluster's own settings have changed: how much history is kept, and how long a node may be away.
@@ -169,6 +181,9 @@ fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
 /// and at all of a global one; here are the others in which there may be something to do.
 fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::Service(service));
+    if let Some(service) = view.service(service) {
+        mark(key_of_update(service));
+    }
     if let Found::Here(wanted) = wanted::find(view, service) {
         for task in view.tasks_of_service(service) {
             let waits = task.desired == Desired::Ready && !task.status.state.is_ended();
@@ -213,7 +228,12 @@ pub fn all_keys(view: &Tables, after: Option<Key>, limit: usize) -> Vec<Key> {
     if matches!(after, None | Some(Key::Service(_))) {
         services_after(view, after, limit, &mut keys);
     }
-    if matches!(after, None | Some(Key::Service(_) | Key::Slot(..))) && keys.len() < limit {
+    if matches!(after, None | Some(Key::Service(_) | Key::Update(_))) {
+        let done = |id| matches!(after, Some(Key::Update(last)) if id <= last);
+        let global = view.global_services().filter(|s| s.mode == Mode::Global).map(|s| s.id);
+        keys.extend(global.filter(|id| !done(*id)).take(limit - keys.len()).map(Key::Update));
+    }
+    if matches!(after, None | Some(Key::Service(_) | Key::Update(_) | Key::Slot(..))) && keys.len() < limit {
         slots_after(view, after, limit, &mut keys);
     }
     if keys.len() < limit {

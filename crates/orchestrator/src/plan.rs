@@ -286,10 +286,12 @@ impl<'a, 'c> Draft<'a, 'c> {
         self.touched.contains(&(service, slot))
     }
 
-    /// The numbered slots of a service to which this plan already does something, in order.
-    pub(crate) fn touched(&self, service: ServiceId) -> impl Iterator<Item = u32> + '_ {
-        let of = self.touched.range((service, Slot::Number(0))..=(service, Slot::Number(u32::MAX)));
-        of.filter_map(|(_, slot)| if let Slot::Number(n) = slot { Some(*n) } else { None })
+    /// The slots of a service to which this plan already does something, in order.
+    pub(crate) fn touched(&self, service: ServiceId) -> impl Iterator<Item = Slot> + '_ {
+        self.touched
+            .range((service, Slot::Number(0))..)
+            .take_while(move |(id, _)| *id == service)
+            .map(|t| t.1)
     }
 
     fn touch(&mut self, task: &Task) {

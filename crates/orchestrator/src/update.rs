@@ -19,8 +19,8 @@
 //! every slot has told its verdict, and each does so in bounded time, see [`crate::course`]. A slot that
 //! shows up outdated later (its node was away) is changed at the same pace, and concludes nothing.
 //!
-//! Costs the slots in change, those that have failed, and at most `parallelism` of the others: where a numbered slot stands is kept by the
-//! store ([`store::Rollout`]). A global service costs its tasks, as every look at one does. A few counters when no update is under way.
+//! Costs the slots in change, those that have failed, and at most `parallelism` of the others: where each slot stands is kept by the store
+//! ([`store::Rollout`]). A few counters when no update is under way.
 
 use std::collections::BTreeSet;
 
@@ -215,7 +215,7 @@ fn ask_all<'a>(draft: &Draft<'_, '_>, wanted: &Wanted<'a>) -> Survey<'a> {
 fn ask_some<'a>(draft: &Draft<'_, '_>, wanted: &Wanted<'a>, rollout: &Rollout) -> Survey<'a> {
     let mut survey = Survey::default();
     let (now, most) = (draft.now, at_once(wanted));
-    let mut asked: BTreeSet<u32> = rollout.apart().collect();
+    let mut asked: BTreeSet<Slot> = rollout.apart().collect();
     for (moments, within) in [(rollout.waiting(), PLACE_WITHIN), (rollout.starting(), START_WITHIN)] {
         asked.extend(moments.up_to(now - within));
         survey.add_on_their_way(moments, now - within, within, most);
@@ -224,11 +224,10 @@ fn ask_some<'a>(draft: &Draft<'_, '_>, wanted: &Wanted<'a>, rollout: &Rollout) -
     survey.total += rollout.outdated_count() as usize;
     survey.open |= rollout.outdated_count() > 0;
     survey.proven |= rollout.found() > 0;
-    survey.idle.extend(rollout.idle().take(draft.room()).map(Slot::Number));
-    survey.running.extend(rollout.outdated().take(draft.room()).map(Slot::Number));
-    for n in asked {
-        let tasks: Vec<&Task> =
-            wanted.view.tasks_of_slot(wanted.id(), Slot::Number(n)).map(|t| &**t).collect();
+    survey.idle.extend(rollout.idle().take(draft.room()));
+    survey.running.extend(rollout.outdated().take(draft.room()));
+    for slot in asked {
+        let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
         survey.add(draft, wanted, &tasks);
     }
     survey.idle.sort();

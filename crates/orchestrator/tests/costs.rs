@@ -230,3 +230,25 @@ fn a_node_costs_its_tasks() {
         assert!(plan.set.changes.is_empty() && read <= 60, "{read} objects read while no more may begin");
     }
 }
+
+#[test]
+fn a_step_of_a_global_update_costs_the_nodes_in_change() {
+    let costs = [200, 3_000].map(|nodes: usize| {
+        let names: Vec<String> = (0..nodes).map(|n| format!("n{n}")).collect();
+        let names: Vec<&str> = names.iter().map(|n| &**n).collect();
+        let mut world = World::new(&names);
+        world.sweeps = false;
+        let service = world.create(Mode::Global, spec("runs"));
+        world.settle();
+        let update = model::UpdatePolicy { parallelism: 3, ..model::UpdatePolicy::default() };
+        world.policies(service, update, model::UpdatePolicy::default());
+        world.update(service, spec("runs"));
+        let crowd = Crowd { world, large: service, small: service };
+        let (read, plan) = crowd.look(Key::Update(service));
+        let made = plan.set.changes.iter().filter(|c| matches!(c, Change::CreateTask { .. })).count();
+        assert_eq!(made, 3, "{:?}", plan.set);
+        read
+    });
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs[0] <= 60, "{} objects read", costs[0]);
+}

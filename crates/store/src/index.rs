@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     Cluster, Decision, Index, Job, JobId, Namespace, NamespaceId, Node, NodeId, NodeState, Revision,
-    RevisionId, Service, ServiceId, Time,
+    RevisionId, Service, ServiceId, Slot, Time,
 };
 
 use crate::tables::{NodeEntry, NodeMarks, RevisionEntry, ServiceEntry, Tables, folded};
@@ -125,6 +125,7 @@ impl Tables {
 
     pub(crate) fn set_node(&mut self, id: NodeId, new: Option<Arc<Node>>) {
         let handle = self.node_handle(id);
+        let stood = self.stands_on(id);
         let Some(entry) = self.nodes.get_mut(handle) else { return };
         let load = (entry.used.active(), id);
         if new.is_some() {
@@ -137,6 +138,9 @@ impl Tables {
             _ => self.down.remove(&id).is_some(),
         };
         entry.node = new;
+        for (service, stood) in stood {
+            self.keep_stand(service, Slot::Node(id), stood);
+        }
     }
 
     /// The handle of a node's id; a new one when it is not known.

@@ -80,7 +80,11 @@ impl Tables {
         InSlots::new(self, self.by_number.range(range).map(|(_, slot, task)| (*slot, *task)))
     }
 
-    fn on_nodes(&self, service: u32, slots: RangeInclusive<NodeId>) -> impl Iterator<Item = &Arc<Task>> {
+    pub(crate) fn on_nodes(
+        &self,
+        service: u32,
+        slots: RangeInclusive<NodeId>,
+    ) -> impl Iterator<Item = &Arc<Task>> {
         let range = (service, *slots.start(), 0)..=(service, *slots.end(), u32::MAX);
         InSlots::new(self, self.by_node_slot.range(range).map(|(_, slot, task)| (*slot, *task)))
     }
@@ -164,8 +168,8 @@ impl Tables {
     }
 }
 
-const FIRST_NODE: NodeId = NodeId::from_u128(0);
-const LAST_NODE: NodeId = NodeId::from_u128(u128::MAX);
+pub(crate) const FIRST_NODE: NodeId = NodeId::from_u128(0);
+pub(crate) const LAST_NODE: NodeId = NodeId::from_u128(u128::MAX);
 const FIRST_TASK: TaskId = TaskId::from_u128(0);
 const LAST_TASK: TaskId = TaskId::from_u128(u128::MAX);
 

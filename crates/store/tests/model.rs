@@ -235,62 +235,79 @@ fn sorted<K: Ord>(tables: &Tables, wanted: impl Fn(&Task) -> bool, key: impl Fn(
     tasks.iter().map(|t| t.id).collect()
 }
 
-/// How far the slots of a service are with its revision, slot by slot: where each stands, and since when.
-fn rollout_facts(tables: &Tables, service: &Service) -> Option<BTreeMap<u32, (&'static str, i64)>> {
-    let Mode::Replicated { replicas } = service.mode else { return None };
+/// Where a slot stands, and since when.
+type Stands = BTreeMap<Slot, (&'static str, i64)>;
+
+/// How far the slots of a service are with its revision, slot by slot.
+fn rollout_facts(tables: &Tables, service: &Service) -> Option<Stands> {
     let status = service.update_status.as_ref();
     let of_other =
         |t: &Arc<Task>| t.service == service.id && t.fills_slot() && t.revision != service.revision;
     let active = status.is_some_and(|s| s.state.is_active());
-    if service.tries_canaries() || !(active || tables.tasks().any(of_other)) {
+    let kept = !service.tries_canaries() && (active || tables.tasks().any(of_other));
+    if service.mode.is_batch() || !kept {
         return None;
     }
-    let began = status.map_or(0, |s| s.began);
-    let is_new = |t: &Task| t.revision == service.revision && t.created > began;
     let mut facts = BTreeMap::new();
-    for n in 0..replicas.min(100) {
-        let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, Slot::Number(n)).map(|t| &**t).collect();
-        let new = tasks.iter().filter(|t| is_new(t)).count();
-        let held = tasks.iter().filter(|t| t.holds_reservation()).count();
-        let filling: Vec<&&Task> = tasks.iter().filter(|t| t.fills_slot()).collect();
-        let stands = match (&filling[..], new) {
-            _ if tasks.is_empty() => continue,
-            // In flight.
-            _ if tasks.iter().any(|t| !tables.is_settled(t.modified)) => ("apart", 0),
-            ([one], 1) if is_new(one) => match one.status.state {
-                TaskState::New | TaskState::Pending => ("waiting", one.created_at.0),
-                TaskState::Running if held == 1 => ("running", one.status.applied_at.0),
-                TaskState::Running => ("apart", 0),
-                _ => ("starting", one.status.applied_at.0),
-            },
-            ([one], 0) if one.revision == service.revision => continue,
-            ([one], 0) if one.desired == Desired::Running && one.status.state == TaskState::Running => {
-                ("outdated", 0)
+    for slot in (0..9).map(Slot::Number).chain((1..=NODES).map(|n| Slot::Node(node_id(n)))) {
+        let takes_part = match (slot, service.mode) {
+            (Slot::Number(n), Mode::Replicated { replicas }) => n < replicas,
+            (Slot::Node(id), Mode::Global) => {
+                tables.node(id).is_some_and(|n| n.takes_tasks() && tables.is_settled(n.meta.modified))
             }
-            ([_], 0) => ("idle", 0),
-            _ => ("apart", 0),
+            _ => false,
         };
-        facts.insert(n, stands);
+        let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, slot).map(|t| &**t).collect();
+        if takes_part && let Some(stands) = stands(tables, service, &tasks) {
+            facts.insert(slot, stands);
+        }
     }
     Some(facts)
 }
 
-fn read_rollout(rollout: &Rollout) -> BTreeMap<u32, (&'static str, i64)> {
+fn stands(tables: &Tables, service: &Service, tasks: &[&Task]) -> Option<(&'static str, i64)> {
+    let began = service.update_status.as_ref().map_or(0, |s| s.began);
+    let is_new = |t: &Task| t.revision == service.revision && t.created > began;
+    let new = tasks.iter().filter(|t| is_new(t)).count();
+    let held = tasks.iter().filter(|t| t.holds_reservation()).count();
+    let filling: Vec<&&Task> = tasks.iter().filter(|t| t.fills_slot()).collect();
+    let stands = match (&filling[..], new) {
+        _ if tasks.is_empty() => return None,
+        // In flight.
+        _ if tasks.iter().any(|t| !tables.is_settled(t.modified)) => ("apart", 0),
+        ([one], 1) if is_new(one) => match one.status.state {
+            TaskState::New | TaskState::Pending => ("waiting", one.created_at.0),
+            TaskState::Running if held == 1 => ("running", one.status.applied_at.0),
+            TaskState::Running => ("apart", 0),
+            _ => ("starting", one.status.applied_at.0),
+        },
+        ([one], 0) if one.revision == service.revision => return None,
+        ([one], 0) if one.desired == Desired::Running && one.status.state == TaskState::Running => {
+            ("outdated", 0)
+        }
+        ([_], 0) => ("idle", 0),
+        _ => ("apart", 0),
+    };
+    Some(stands)
+}
+
+fn read_rollout(rollout: &Rollout) -> Stands {
     let mut facts = BTreeMap::new();
     for (stands, slots) in [
         ("idle", rollout.idle().collect::<Vec<_>>()),
         ("outdated", rollout.outdated().collect()),
         ("apart", rollout.apart().collect()),
     ] {
-        facts.extend(slots.into_iter().map(|n| (n, (stands, 0))));
+        facts.extend(slots.into_iter().map(|slot| (slot, (stands, 0))));
     }
     for (stands, moments) in
         [("waiting", rollout.waiting()), ("starting", rollout.starting()), ("running", rollout.running())]
     {
         let mut at = moments.first();
         while let Some(now) = at {
-            let before = moments.up_to(Time(now.0 - 1)).count();
-            facts.extend(moments.up_to(now).skip(before).map(|n| (n, (stands, now.0))));
+            let before: BTreeSet<Slot> = moments.up_to(Time(now.0 - 1)).collect();
+            let here = moments.up_to(now).filter(|slot| !before.contains(slot));
+            facts.extend(here.map(|slot| (slot, (stands, now.0))));
             at = moments.first_after(now);
         }
         assert_eq!(moments.count_after(Time(i64::MIN), usize::MAX), moments.len());
