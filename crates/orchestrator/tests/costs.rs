@@ -4,9 +4,9 @@
 
 mod world;
 
-use model::{Desired, Id, Mode, NodeState, ServiceId, Slot, Task, TaskId, TaskState};
-use orchestrator::{Cx, Key, Plan, reconcile};
-use store::{Change, objects_read};
+use model::{Desired, Id, Mode, NodeState, Service, ServiceId, Slot, Task, TaskId, TaskState};
+use orchestrator::{Cx, Key, Plan, keys_of, reconcile};
+use store::{Change, ChangeSet, Entry, objects_read};
 use world::{World, replicas, spec};
 
 const NODES: usize = 50;
@@ -199,6 +199,25 @@ fn a_look_costs_what_must_change_and_not_what_is_there() {
         });
         assert_eq!(costs[0], costs[1], "{what}");
         assert!(costs[0] <= *most, "{what}: {} objects read", costs[0]);
+    }
+}
+
+#[test]
+fn to_hear_that_a_service_is_scaled_costs_no_task() {
+    for tasks in [1_000, 100_000] {
+        let crowd = Crowd::of(tasks);
+        let mut tables = crowd.world.tables.clone();
+        let mut service = Service::clone(tables.service(crowd.large).expect("it is there"));
+        service.mode = replicas(tasks + 5);
+        let set = ChangeSet::of(vec![Change::UpdateService(service)]);
+        let entry = Entry { feature_level: store::FEATURE_LEVEL, time: crowd.world.now, sets: vec![set] };
+        let applied = tables.apply(tables.index() + 1, &entry);
+        let (mut marked, before) = (Vec::new(), objects_read());
+        for event in &applied.events {
+            keys_of(event, &tables, &mut |key| marked.push(key));
+        }
+        assert!(marked.contains(&Key::Service(crowd.large)), "{marked:?}");
+        assert!(objects_read() - before <= 4, "{} objects read", objects_read() - before);
     }
 }
 
