@@ -7,7 +7,7 @@ mod world;
 use model::{Desired, Id, Mode, NodeState, Service, ServiceId, Slot, Task, TaskId, TaskState};
 use orchestrator::{Cx, Key, Plan, keys_of, reconcile};
 use store::{Change, ChangeSet, Entry, objects_read};
-use world::{World, replicas, spec};
+use world::{World, replicas, spec, with};
 
 const NODES: usize = 50;
 
@@ -200,6 +200,27 @@ fn a_look_costs_what_must_change_and_not_what_is_there() {
         assert_eq!(costs[0], costs[1], "{what}");
         assert!(costs[0] <= *most, "{what}: {} objects read", costs[0]);
     }
+}
+
+#[test]
+fn slots_that_ended_for_good_cost_nothing() {
+    let costs = [1_000, 100_000].map(|tasks| {
+        let mut crowd = Crowd::of(10);
+        let world = &mut crowd.world;
+        let once = with(spec("runs"), |spec| spec.replace.condition = model::Condition::None);
+        let service = world.create(replicas(tasks), once);
+        fill(world, service, tasks, 6_000_000);
+        for n in 0..tasks {
+            let task = world.filling(service, Slot::Number(n)).expect("every slot is filled");
+            let over = Change::DirectTask { task: task.id, desired: Desired::Complete };
+            world.apply(vec![report(&task, TaskState::Failed), over]);
+        }
+        let (read, plan) = crowd.look(Key::Service(service));
+        assert!(plan.is_quiet(), "{:?}", plan.set);
+        read
+    });
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs[0] <= 8, "{} objects read", costs[0]);
 }
 
 #[test]

@@ -341,6 +341,15 @@ fn check(tables: &Tables) {
             "service {n}"
         );
         assert_eq!(ids(tables.tasks_of_service(service)), sorted(tables, |t| t.service == service, age));
+        for revision in revisions() {
+            let over = |t: &Task| {
+                t.revision == revision && t.desired == Desired::Complete && t.status.state.is_ended()
+            };
+            let taken =
+                |n: u32| tables.tasks_of_slot(service, Slot::Number(n)).any(|t| t.fills_slot() || over(t));
+            let vacant = (0..).find(|n| !taken(*n)).unwrap_or(0);
+            assert_eq!(tables.service_use(service).first_vacant(revision, 0), vacant, "service {n}");
+        }
         let facts = tables.service(service).and_then(|service| rollout_facts(tables, service));
         assert_eq!(tables.rollout(service).map(read_rollout), facts, "service {n}");
         let slots = (0..5).map(Slot::Number).chain((1..=NODES).map(|n| Slot::Node(node_id(n))));
