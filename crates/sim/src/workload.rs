@@ -259,6 +259,9 @@ impl Author {
         }
         if random.once_in(6) {
             set("priority", random.range(1, 100).to_string());
+            if random.once_in(2) {
+                set("preempt", String::new());
+            }
         }
         self.script.push(Command::Service { name: name.clone(), settings });
         self.services.push((name, kind));
