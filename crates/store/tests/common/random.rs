@@ -136,7 +136,7 @@ impl Random {
             6 => ConstraintKey::NodeLabel(label),
             _ => ConstraintKey::EngineLabel(label),
         };
-        Constraint { key, operator: self.pick(&[Operator::Equal, Operator::Different]), value: self.text() }
+        Constraint::of(key, self.pick(&[Operator::Equal, Operator::Different]), self.text())
     }
 
     fn port(&mut self) -> PortSpec {
