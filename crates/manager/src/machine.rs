@@ -227,7 +227,7 @@ impl Leader {
         }
         for event in events {
             keys_of(event, self.flight.view(), &mut |key| self.work.mark(key));
-            self.placing |= scheduler::relevant(event);
+            self.placing |= scheduler::relevant(event, self.flight.view());
             if let Object::Task(task) = &event.object
                 && let Some(node) = task.node
             {

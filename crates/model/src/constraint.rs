@@ -23,6 +23,9 @@ pub struct Constraint {
     pub operator: Operator,
     /// What it is compared with.
     pub value: Arc<str>,
+    /// The value as it is asked of versions; read once, because every node is asked. `None` when it compares no versions, or
+    /// is none that can be met.
+    asked: Option<Arc<Requirement>>,
 }
 
 /// What a constraint looks at.
@@ -131,7 +134,7 @@ impl FromStr for Constraint {
         if key == ConstraintKey::Role && !is_role {
             return Err(ConstraintError::Role(value.into()));
         }
-        Ok(Self { key, operator, value: value.into() })
+        Ok(Self::of(key, operator, value.into()))
     }
 }
 
@@ -141,7 +144,7 @@ const DISTINCT_HOSTS: &str = "distinct_hosts";
 fn distinct_hosts(value: &str) -> Result<Constraint, ConstraintError> {
     let word = ["true", "false"].into_iter().find(|word| value.eq_ignore_ascii_case(word));
     let word = word.ok_or_else(|| ConstraintError::DistinctHosts(value.chars().take(80).collect()))?;
-    Ok(Constraint { key: ConstraintKey::DistinctHosts, operator: Operator::Equal, value: word.into() })
+    Ok(Constraint::of(ConstraintKey::DistinctHosts, Operator::Equal, word.into()))
 }
 
 /// The parts of `key version >= 1.2`: no key has a space, and no value begins with one of these words and a comparison.
@@ -160,11 +163,12 @@ fn of_version(key: ConstraintKey, operator: Operator, asked: &str) -> Result<Con
     let refused = || ConstraintError::Version(asked.chars().take(80).collect());
     let requirement = operator.reading().and_then(|reading| Requirement::read(asked, reading));
     // As it is compared, so that equal constraints are equal texts.
-    let value = requirement.ok_or_else(refused)?.to_string();
+    let requirement = requirement.ok_or_else(refused)?;
+    let value = requirement.to_string();
     if value.len() > VALUE_LEN {
         return Err(refused());
     }
-    Ok(Constraint { key, operator, value: value.into() })
+    Ok(Constraint { key, operator, value: value.into(), asked: Some(Arc::new(requirement)) })
 }
 
 /// Longest value of a constraint, in bytes.
@@ -233,14 +237,21 @@ fn inside(address: IpAddr, block: (IpAddr, u8)) -> bool {
 }
 
 impl Constraint {
+    /// A constraint of these parts, as they stand: nothing is checked. One that compares versions with what is no
+    /// requirement holds nowhere.
+    pub fn of(key: ConstraintKey, operator: Operator, value: Arc<str>) -> Self {
+        let asked = operator.reading().and_then(|reading| Requirement::read(&value, reading)).map(Arc::new);
+        Self { key, operator, value, asked }
+    }
+
     /// True when `node` meets it by itself; what it asks of several tasks on one node is no matter of the node.
     pub fn holds(&self, node: &Node) -> bool {
         if self.key == ConstraintKey::DistinctHosts {
             return true;
         }
         let found = self.key.value_on(node);
-        if let Some(reading) = self.operator.reading() {
-            return Requirement::read(&self.value, reading).is_some_and(|asked| asked.is_met_by(&found));
+        if self.operator.reading().is_some() {
+            return self.asked.as_ref().is_some_and(|asked| asked.is_met_by(&found));
         }
         let equal = if self.key == ConstraintKey::Ip {
             // An address that cannot be read matches nothing, whatever the operator.

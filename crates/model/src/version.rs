@@ -113,6 +113,7 @@ const COMPARISONS: [(&str, Comparison); 8] = [
 ];
 
 /// Comparisons that must all hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Requirement {
     reading: Reading,
     each: Vec<(Comparison, Version, String)>,

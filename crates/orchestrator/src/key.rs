@@ -72,6 +72,7 @@ pub fn keys_of_refused(set: &ChangeSet, view: &Tables, mark: &mut dyn FnMut(Key)
             | Change::LeaveTask { task, .. }
             | Change::RetireTask { task }
             | Change::DismissTask { task, .. }
+            | Change::PreemptTask { task, .. }
             | Change::ReportTask { task, .. }
             | Change::EndTask { task, .. }
             | Change::DeleteTask(task) => {

@@ -106,11 +106,10 @@ pub(crate) fn trim(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Tas
 }
 
 fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<TaskId> {
-    let view = wanted.view;
     let Some(newest) = replace::deciding(tasks, wanted.service.revision) else {
         return BTreeSet::new();
     };
-    let mut needed = counting(view, tasks, newest);
+    let mut needed = counting(wanted, tasks, newest);
     if wanted.service.tries_canaries() || wanted.service.is_aborted() {
         // Each of the two lines of tasks has a memory of its own.
         let of = |current: bool| {
@@ -119,7 +118,7 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
         };
         for line in [of(true), of(false)] {
             if let Some(newest) = line.iter().rev().find(|t| t.desired < Desired::Shutdown) {
-                needed.extend(counting(view, &line, newest));
+                needed.extend(counting(wanted, &line, newest));
                 needed.insert(newest.id);
             }
         }
@@ -141,11 +140,6 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
         let tried = tasks.iter().rev().find(|t| t.created > leaving.created && t.status.state.is_ended());
         needed.extend(tried.map(|t| t.id));
     }
-    if let Some(leaving) = tasks.iter().find(|t| t.fills_slot() && t.leave.is_some()) {
-        // What has been tried for a task that leaves says when it is tried again.
-        let tried = tasks.iter().rev().find(|t| t.created > leaving.created && t.status.state.is_ended());
-        needed.extend(tried.map(|t| t.id));
-    }
     if tasks.iter().any(|t| t.fills_slot() && t.revision != wanted.service.revision) {
         needed.extend(tasks.iter().rev().find(|t| wanted.is_new(t)).map(|t| t.id));
     }
@@ -154,9 +148,9 @@ fn still_needed(now: Time, wanted: &Wanted<'_>, tasks: &[&Task]) -> BTreeSet<Tas
 }
 
 /// The ends that the replace policy still counts, in one line of tasks.
-fn counting(view: &Tables, tasks: &[&Task], newest: &Task) -> BTreeSet<TaskId> {
-    let count = view.revision(newest.revision).map_or(0, |r| replace::to_keep(&r.task.replace));
-    replace::counted(tasks, newest.revision).take(count).map(|t| t.id).collect()
+fn counting(wanted: &Wanted<'_>, tasks: &[&Task], newest: &Task) -> BTreeSet<TaskId> {
+    let count = wanted.view.revision(newest.revision).map_or(0, |r| replace::to_keep(&r.task.replace));
+    replace::counted(tasks, newest.revision, wanted.beside()).take(count).map(|t| t.id).collect()
 }
 
 /// Takes the last step of tasks that were told to go and hold nothing any more: those to be forgotten, and

@@ -6,7 +6,9 @@
 //!    unless it is complete. `any`: replaced.
 //! 3. `max_attempts` is how many times a task of one revision is replaced in one slot. The ends that count
 //!    are the slot's kept tasks of the service's revision that completed, failed or were rejected, back to
-//!    the first task of another revision; nothing else remembers them. The n-th end is replaced when n is
+//!    the first task of another revision; nothing else remembers them. The revision beside it
+//!    ([`Wanted::beside`](crate::wanted::Wanted::beside)) interrupts nothing: what a canary's line and the slot's
+//!    own do side by side is two rows, also once one of them has the slot. The n-th end is replaced when n is
 //!    at most `max_attempts`, so the last attempt is the `max_attempts + 1`st task. Zero: no limit.
 //! 4. With a `window`, an end counts only while the tasks after it have not run for longer than the window,
 //!    all together. Only time in which they ran is added up, never time in which they waited for their
@@ -86,9 +88,15 @@ pub(crate) fn to_keep(policy: &ReplacePolicy) -> usize {
     if policy.max_attempts == 0 { 0 } else { policy.max_attempts as usize + 1 }
 }
 
-/// The ends that count, newest first, of a slot's tasks, oldest first.
-pub(crate) fn counted<'t>(tasks: &[&'t Task], revision: RevisionId) -> impl Iterator<Item = &'t Task> {
-    let here = tasks.iter().rev().filter(|t| t.desired != model::Desired::Remove);
+/// The ends that count, newest first, of a slot's tasks, oldest first; tasks of the revision `beside` are passed over.
+pub(crate) fn counted<'t>(
+    tasks: &[&'t Task],
+    revision: RevisionId,
+    beside: Option<RevisionId>,
+) -> impl Iterator<Item = &'t Task> {
+    let here = tasks.iter().rev().filter(move |t| {
+        t.desired != model::Desired::Remove && (t.revision == revision || Some(t.revision) != beside)
+    });
     here.take_while(move |t| t.revision == revision).filter(|t| ended_by_itself(t)).copied()
 }
 
@@ -204,7 +212,7 @@ mod tests {
 
     fn verdict(policy: ReplacePolicy, tasks: &[Task]) -> Verdict {
         let tasks: Vec<&Task> = tasks.iter().collect();
-        decide(&policy, tasks.last().expect("an end"), counted(&tasks, NEW))
+        decide(&policy, tasks.last().expect("an end"), counted(&tasks, NEW, None))
     }
 
     fn policy(max_attempts: u32, delay: i64, window: i64) -> ReplacePolicy {
@@ -290,15 +298,17 @@ mod tests {
         let removed = Task { desired: Desired::Remove, ..one() };
         let told = ended(TaskState::Shutdown, 0, 1, None);
         let orphaned = ended(TaskState::Orphaned, 0, 1, None);
+        let third = Task { revision: RevisionId::from_u128(3), ..one() };
         for (name, tasks, count) in [
             ("all", vec![one(), one(), one()], 3),
-            ("back to another revision", vec![one(), other, one()], 1),
+            ("past the one beside it", vec![one(), other.clone(), one(), other], 2),
+            ("back to another revision", vec![one(), third, one()], 1),
             ("not those to be forgotten", vec![one(), removed, one()], 2),
             ("not those told to end", vec![one(), told, one()], 2),
             ("not those lost with their node", vec![one(), orphaned, one()], 2),
         ] {
             let tasks: Vec<&Task> = tasks.iter().collect();
-            assert_eq!(counted(&tasks, NEW).count(), count, "{name}");
+            assert_eq!(counted(&tasks, NEW, Some(RevisionId::from_u128(1))).count(), count, "{name}");
         }
     }
 }

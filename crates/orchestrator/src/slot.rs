@@ -392,7 +392,7 @@ pub(crate) fn decide(
     tasks: &[&Task],
 ) -> Option<Time> {
     let policy = wanted.view.revision(newest.revision).map_or(wanted.spec.replace, |r| r.task.replace);
-    match replace::decide(&policy, newest, replace::counted(tasks, newest.revision)) {
+    match replace::decide(&policy, newest, replace::counted(tasks, newest.revision, wanted.beside())) {
         Verdict::From(_) if newest.start_after.is_some_and(|at| draft.now < at) => {
             // It could not even be made ready. Another one would be tried at once and fail as well: its
             // turn comes first.

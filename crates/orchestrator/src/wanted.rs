@@ -75,6 +75,15 @@ impl<'a> Wanted<'a> {
         matches!(slot, Slot::Number(n) if n < self.service.canaries())
     }
 
+    /// The revision whose tasks may stand in a slot between those of the service's and interrupt no row of them: the one that
+    /// canaries stood beside, or that of canaries that were aborted. `None` after any other rollback: what is put back has another revision
+    /// between its tasks, and starts afresh.
+    pub(crate) fn beside(&self) -> Option<model::RevisionId> {
+        let status = self.service.update_status.as_ref()?;
+        let side_by_side = !status.state.is_rollback() || self.service.is_aborted();
+        self.service.previous.filter(|_| side_by_side)
+    }
+
     pub(crate) fn place(&self, slot: Slot) -> Place {
         match (self.service.mode, slot) {
             (Mode::Replicated { replicas }, Slot::Number(n)) if n < replicas => Place::Wanted,

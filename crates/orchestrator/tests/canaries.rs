@@ -354,3 +354,44 @@ fn a_slot_has_one_owner_in_each_line() {
     }
     assert_eq!((running(&w, s, 1).len(), running(&w, s, 2).len()), (2, 1), "{}", w.show(s));
 }
+
+/// What a canary's line and the slot's own did side by side interrupts neither of them.
+#[test]
+fn ends_beside_the_other_line_count_against_the_attempts() {
+    let failing = || with(slow("runs"), |t| (t.replace.max_attempts, t.replace.delay) = (2, Span::ZERO));
+    let fail = |w: &mut World, s: ServiceId, revision: u64| {
+        let task = w.tables.task(running(w, s, revision)[0]).expect("it runs").clone();
+        w.report(&task, TaskState::Failed, Some(4));
+        w.pass(seconds(7));
+    };
+    let promoted = |with_own: bool| {
+        let policy = UpdatePolicy { failure_action: FailureAction::Continue, ..canaries(1) };
+        let (mut w, s, _) = begun(1, policy, failing());
+        w.pass(seconds(7));
+        fail(&mut w, s, 2);
+        if with_own {
+            fail(&mut w, s, 1);
+        }
+        w.promote(s);
+        w.pass(seconds(7));
+        fail(&mut w, s, 2);
+        assert_eq!(running(&w, s, 2).len(), 1, "two attempts more: {}", w.show(s));
+        fail(&mut w, s, 2);
+        (running(&w, s, 2).len(), w.decisions(s).last().cloned())
+    };
+    assert_eq!(promoted(false).0, 0);
+    assert_eq!(promoted(true), promoted(false), "three ends are three ends");
+
+    // Likewise of the slot's own tasks, when the canaries are aborted.
+    let mut w = World::new(&["a", "b"]);
+    let s = w.create_with(replicas(1), failing(), canaries(1));
+    w.settle();
+    fail(&mut w, s, 1);
+    w.update(s, failing());
+    w.pass(seconds(7));
+    fail(&mut w, s, 1);
+    w.roll_back(s);
+    w.pass(seconds(7));
+    fail(&mut w, s, 1);
+    assert_eq!(running(&w, s, 1).len(), 0, "{}", w.show(s));
+}

@@ -9,13 +9,14 @@ use crate::field::Seat;
 use crate::lack::lacks;
 use crate::need::Need;
 use crate::pass::field_before;
-use crate::reason::verdict;
+use crate::reason::{spared_text, verdict};
 
 /// What each node would say now if it had to take the task, by node id: the first filter that refuses, or that it would
 /// take it. Where the task runs already, its own place counts as empty: the answer is whether it would be placed there
 /// again. A task of a global service was made for one node, and only that node is asked.
 ///
-/// Room that is kept for a task that may end others is not free for those after it.
+/// Room that is kept for a task that may end others is not free for those after it. Where one that may end others would have room but
+/// for the budget of a service, the answer names it.
 ///
 /// Costs the filters of each node, with a sentence for each that refuses; and the turns of those that room is kept for.
 pub fn explain(view: &Tables, task: &Task) -> Vec<Verdict> {
@@ -25,12 +26,21 @@ pub fn explain(view: &Tables, task: &Task) -> Vec<Verdict> {
     let Some(need) = Need::of(view, task.service, &none, used, task.revision, TURN) else {
         return Vec::new();
     };
-    let mut kept = if task.waits_for_node() { field_before(view, task.service) } else { None };
+    let service = view.service(task.service).filter(|_| task.waits_for_node());
+    let mut kept = service.and_then(|service| field_before(view, service));
     let ask = |(node, used): (&Arc<Node>, &NodeUse)| {
-        if let Some(field) = &mut kept
+        if let (Some((field, rooms)), Some(service)) = (&mut kept, service)
             && let Some(number) = field.find(node.id)
         {
-            return answer(view, field.seat(number), &need);
+            let mut verdict = answer(view, field.seat(number), &need);
+            if let (Some((_, text)), None, true) = (&mut verdict.refusal, task.node, service.steering.preempt)
+            {
+                let spared = rooms.spared_on(view, field, &need, service.priority, number);
+                if !spared.is_empty() {
+                    *text = format!("{text}; {}", spared_text(view, &spared)).into();
+                }
+            }
+            return verdict;
         }
         let seat = Seat::new(view, node, used);
         let runs_here = task.holds_reservation() && task.node == Some(node.id);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Index, RevisionId, Service, ServiceId, Slot, Task, TaskId, Unplaced};
+use model::{Index, RevisionId, Service, Slot, Task, TaskId, Unplaced};
 use store::{ChangeSet, Tables};
 
 use crate::field::Field;
@@ -11,8 +11,8 @@ use crate::filter::object;
 use crate::need::Need;
 use crate::need::default_strategy;
 use crate::ports;
-use crate::reason::{Tally, node_gone, room_is_made};
-use crate::room::Rooms;
+use crate::reason::{Tally, node_gone, room_is_made, say_spared};
+use crate::room::{Rooms, Spared};
 use crate::sets::{How, Sets};
 use crate::spread::{candidates, rank_again};
 use crate::turns::{Group, turns};
@@ -108,19 +108,21 @@ pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
 }
 
 /// The nodes as a pass leaves them to a service: without the room that it keeps, before this service has its turn, for tasks that may end
-/// others. `None` when it keeps none, as nearly always.
-pub(crate) fn field_before<'v>(view: &'v Tables, service: ServiceId) -> Option<Field<'v>> {
+/// others; and that room. `None` when it keeps none and the service itself may end nobody, as nearly always.
+pub(crate) fn field_before<'v>(view: &'v Tables, service: &Service) -> Option<(Field<'v>, Rooms<'v>)> {
     let groups = turns(view);
     let turns = groups.chunk_by(|a, b| a.service.id == b.service.id);
-    let before = turns.take_while(|turn| turn.first().is_none_or(|group| group.service.id != service));
+    let before = turns.take_while(|turn| turn.first().is_none_or(|group| group.service.id != service.id));
     let mut keeping = before.filter(|turn| turn.iter().any(|g| g.service.steering.preempt)).peekable();
-    keeping.peek()?;
+    if keeping.peek().is_none() && !service.steering.preempt {
+        return None;
+    }
     let limits = Limits::default();
     let mut pass = Pass::new(view, &limits);
     keeping.for_each(|turn| pass.take_turn(turn));
-    let mut field = pass.field;
+    let Pass { mut field, rooms, .. } = pass;
     field.complete();
-    Some(field)
+    Some((field, rooms))
 }
 
 /// For a group whose tasks need not be read.
@@ -166,6 +168,8 @@ struct Left<'v> {
     unread: Option<(&'v Task, &'v Task)>,
     /// The first of those without a node wait for room that is kept for them on these seats.
     kept: Vec<u32>,
+    /// Where budgets alone keep room from being made for the others.
+    spared: Option<Spared>,
     /// Where the turn placed tasks of the service, and how many; only kept when the spec limits them.
     taken: Vec<(u32, u32)>,
     /// Why, if that was found out before any was placed.
@@ -270,25 +274,43 @@ impl<'v, 'l> Pass<'v, 'l> {
         tasks: Vec<&'v Arc<Task>>,
         (found, unread): (Option<Found>, Option<(&'v Task, &'v Task)>),
     ) {
-        let kept =
-            if need.steering.preempt { self.keep_room(group.service, &need, &tasks) } else { Vec::new() };
+        let (kept, spared) = match need.steering.preempt {
+            true => self.keep_room(group.service, &need, &tasks),
+            false => (Vec::new(), None),
+        };
         self.count_asked(&need);
         let (service, revision, taken) = (group.service, group.revision, Vec::new());
         let in_flight = None;
-        self.left.push(Left { service, revision, need, tasks, in_flight, unread, kept, taken, found });
+        self.left.push(Left {
+            service,
+            revision,
+            need,
+            tasks,
+            in_flight,
+            unread,
+            kept,
+            spared,
+            taken,
+            found,
+        });
     }
 
-    /// Makes room for tasks without a node; returns where, for the first of them.
-    fn keep_room(&mut self, service: &Service, need: &Need<'v>, tasks: &[&'v Arc<Task>]) -> Vec<u32> {
+    /// Makes room for tasks without a node; returns where, for the first of them, and what keeps the others from it.
+    fn keep_room(
+        &mut self,
+        service: &Service,
+        need: &Need<'v>,
+        tasks: &[&'v Arc<Task>],
+    ) -> (Vec<u32>, Option<Spared>) {
         let free: Vec<&Arc<Task>> = tasks.iter().copied().filter(|task| task.node.is_none()).collect();
         if free.is_empty() {
-            return Vec::new();
+            return (Vec::new(), None);
         }
         self.field.complete();
         if self.reason(need).is_none() {
             // A node whose change is in flight would take them: nobody has to end.
             self.out.held = true;
-            return Vec::new();
+            return (Vec::new(), None);
         }
         let kept = self.rooms.keep(self.view, &mut self.field, need, service.priority, &free);
         for (task, kept) in free.iter().zip(&kept) {
@@ -297,7 +319,10 @@ impl<'v, 'l> Pass<'v, 'l> {
                 self.sets.make_room(self.view, service, task, self.field.seat_mut(kept.seat), &kept.end);
             }
         }
-        kept.iter().map(|kept| kept.seat).collect()
+        let spared = (kept.len() < free.len())
+            .then(|| self.rooms.spared(self.view, &mut self.field, need, service.priority))
+            .flatten();
+        (kept.iter().map(|kept| kept.seat).collect(), spared)
     }
 
     /// The first and the last task of a group that wait for any node, and how many there are, when they are settled.
@@ -462,7 +487,10 @@ impl<'v, 'l> Pass<'v, 'l> {
                 let before = |task: &&Arc<Task>| left.in_flight.is_none_or(|first| turn(task) < first);
                 let told = free.partition_point(before);
                 match found.or_else(|| self.reason(&left.need)) {
-                    Some(why) => self.explain(left.service, &free[..told], why, &mut budget),
+                    Some(mut why) => {
+                        left.spared.iter().for_each(|spared| say_spared(self.view, &mut why, spared));
+                        self.explain(left.service, &free[..told], why, &mut budget);
+                    }
                     // A pass frees nothing, so only nodes in flight can be the ones that would take them.
                     None => self.out.held = true,
                 }

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use model::limits::{DYNAMIC_PORT_FIRST, DYNAMIC_PORT_LAST};
 use model::{
-    Availability, DriverKind, FilterKind, NodeId, NodeState, Refusal, Slot, TaskId, Unplaced, format_bytes,
-    format_cpus,
+    Availability, DriverKind, FilterKind, NodeId, NodeState, Refusal, ServiceId, Slot, TaskId, Unplaced,
+    format_bytes, format_cpus,
 };
 use store::Tables;
 
 use crate::field::Seat;
 use crate::filter::{Objection, object};
 use crate::need::{Need, PROTOCOLS, driver_bit};
+use crate::room::Spared;
 
 /// Different causes that one sentence lists; further ones are only counted.
 const LISTED: usize = 4;
@@ -123,6 +124,20 @@ pub(crate) fn room_is_made(seat: &Seat) -> Unplaced {
     let text =
         format!("room is kept for it on {}, until tasks there have ended", seat.node.description.hostname);
     Unplaced { refusals: vec![Refusal { filter: FilterKind::Resources, nodes: 1, text: text.into() }] }
+}
+
+/// Adds that budgets alone keep room from being made, to what the nodes in question say.
+pub(crate) fn say_spared(view: &Tables, why: &mut Unplaced, spared: &Spared) {
+    if let Some(refusal) = why.refusals.iter_mut().find(|refusal| refusal.filter == spared.filter) {
+        let text = format!("{}; {}", refusal.text, spared_text(view, &spared.services));
+        refusal.text = format!("{text}{}", About::Nodes.on(spared.nodes)).into();
+    }
+}
+
+/// Whose budget keeps room from being made.
+pub(crate) fn spared_text(view: &Tables, services: &BTreeSet<ServiceId>) -> String {
+    let names = services.iter().filter_map(|id| view.service(*id)).map(|service| service.name.to_string());
+    format!("preemption would break the budget of {}", listed(names, " and "))
 }
 
 /// Why a task cannot be placed that was made for a node which is gone.

@@ -181,7 +181,7 @@ impl Sets {
                 format_args!("{victim} on {hostname} ends {why}"),
             );
             let reason = format!("ended {why}").into();
-            self.open.changes.push(Change::DismissTask { task: other.task.id, reason });
+            self.open.changes.push(Change::PreemptTask { task: other.task.id, reason });
         }
         let names: Vec<String> = end.iter().take(3).map(|other| task_name(view, other.task.id)).collect();
         let more = if end.len() > 3 { format!(" and {} more", end.len() - 3) } else { String::new() };

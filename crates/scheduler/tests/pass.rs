@@ -399,7 +399,10 @@ fn a_node_in_flight_is_neither_used_nor_blamed() {
 fn only_events_that_can_help_are_worth_a_pass() {
     let mut w = World::new([node(1)]);
     w.service(1, spec(reserve(3 * CPU, 0)));
-    let worth = |applied: &store::Applied| applied.events.iter().map(relevant).collect::<Vec<_>>();
+    let empty = Tables::new();
+    let worth = |applied: &store::Applied| {
+        applied.events.iter().map(|event| relevant(event, &empty)).collect::<Vec<_>>()
+    };
     let service = w.tables.service(service_id(1)).expect("it is there").clone();
 
     assert_eq!(worth(&w.must(vec![create(1, &service, Slot::Number(0), None)])), [true]);

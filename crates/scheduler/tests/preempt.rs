@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use model::{Desired, Protocol, TaskState};
-use scheduler::{Limits, explain, schedule};
+use scheduler::{Limits, explain, relevant, schedule};
 
 /// A full node of 4 processors: four tasks of service 1, whose priority is 40; and service 2, of which a task needs two
 /// processors and may end others.
@@ -139,4 +139,85 @@ fn a_node_is_never_promised_twice_and_the_same_state_gives_the_same_plan() {
         assert!(held <= 4 * CPU, "{held}");
     }
     assert_eq!(w.spread_of(2), [2]);
+}
+
+/// What runs, of four tasks of which so many have to run, ends only as far as the service can spare it.
+#[test]
+fn a_budget_is_kept() {
+    for (floor, running, ended) in
+        [(0, 4, 2), (2, 4, 2), (3, 4, 0), (4, 4, 0), (2, 3, 2), (3, 3, 0), (4, 1, 2)]
+    {
+        let (mut w, low) = full(50);
+        w.budget(1, 4, floor);
+        low.iter().take(running).for_each(|task| w.report(*task, TaskState::Running));
+        w.tasks(2, 1);
+        w.settle();
+        let told = told_to_end(&w, &low);
+        assert_eq!(told.len(), ended, "{floor} of {running}: {told:?}");
+        let left = low.iter().filter(|t| w.task(**t).is_running()).count();
+        assert!(left >= running.min(floor as usize), "{floor} of {running}: {left} are left");
+    }
+}
+
+#[test]
+fn whose_budget_stands_in_the_way_is_said_and_looked_at_again() {
+    let (mut w, low) = full(50);
+    w.budget(1, 4, 3);
+    low.iter().take(3).for_each(|task| w.report(*task, TaskState::Running));
+    let high = w.tasks(2, 1)[0];
+    w.settle();
+    assert_eq!(told_to_end(&w, &low), [], "one does not run and may end, but that is not enough");
+    let why = "no suitable node (insufficient CPU on 1 node: 2 wanted, none free; preemption would break the budget of s1 on 1 node)";
+    assert_eq!(w.why(high), why);
+    let said = explain(&w.tables, w.task(high)).remove(0).refusal.expect("it is full").1;
+    assert_eq!(&*said, "insufficient CPU: 2 wanted, none free; preemption would break the budget of s1");
+    let again = schedule(&w.tables, &Limits::default());
+    assert_eq!(again.sets, [], "the same state has the same reason");
+
+    w.budget(1, 4, 2);
+    w.settle();
+    assert_eq!(told_to_end(&w, &low).len(), 2);
+}
+
+#[test]
+fn one_more_that_runs_is_worth_a_pass_while_somebody_waits_for_it() {
+    let (mut w, low) = full(50);
+    w.budget(1, 4, 2);
+    let runs = |w: &mut World, task: u32| {
+        let applied = w.must(vec![store::Change::ReportTask {
+            task: task_id(task),
+            node: node_id(1),
+            state: TaskState::Running,
+            at: model::Time(1),
+            message: None,
+            programs: Box::default(),
+        }]);
+        applied.events.iter().any(|event| relevant(event, &w.tables))
+    };
+    assert!(!runs(&mut w, low[0]), "nobody waits");
+    w.tasks(2, 1);
+    assert!(runs(&mut w, low[1]));
+    assert!(!runs(&mut w, low[1]), "it runs already");
+    w.budget(1, 4, 0);
+    assert!(!runs(&mut w, low[2]), "without a budget it might have ended before");
+}
+
+/// Several nodes draw on one budget, and others of lower rank are taken where it is used up.
+#[test]
+fn a_budget_is_drawn_on_once() {
+    let mut w = World::new((1..=3).map(node));
+    w.prioritised(1, constrained(spec(reserve(4 * CPU, 0)), &["node.hostname!=n3"]), 10);
+    w.prioritised(2, constrained(spec(reserve(4 * CPU, 0)), &["node.hostname==n3"]), 20);
+    let (budgeted, other) = (w.tasks(1, 2), w.tasks(2, 1));
+    w.settle();
+    w.budget(1, 2, 1);
+    budgeted.iter().chain(&other).for_each(|task| w.report(*task, TaskState::Running));
+    w.prioritised(3, spec(reserve(4 * CPU, 0)), 50);
+    w.steer(3, |s| s.preempt = true);
+    let high = w.tasks(3, 3);
+    w.settle();
+    assert_eq!(told_to_end(&w, &budgeted).len(), 1);
+    assert_eq!(told_to_end(&w, &other), other);
+    let said = "preemption would break the budget of s1 on 1 node";
+    assert!(w.why(high[2]).contains(said), "{}", w.why(high[2]));
 }

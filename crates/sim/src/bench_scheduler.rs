@@ -21,32 +21,50 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "1k-single-10k",
         what: "1,000 nodes, 10,000 services of one task",
-        measure: || measure(&Shape { nodes: 1_000, services: 10_000, replicas: 1, impossible: 0 }),
+        measure: || {
+            measure(&Shape { nodes: 1_000, services: 10_000, replicas: 1, impossible: 0, asks: None })
+        },
     },
     Row {
         name: "1k-one-10k",
         what: "1,000 nodes, one service of 10,000 tasks",
-        measure: || measure(&Shape { nodes: 1_000, services: 1, replicas: 10_000, impossible: 0 }),
+        measure: || {
+            measure(&Shape { nodes: 1_000, services: 1, replicas: 10_000, impossible: 0, asks: None })
+        },
     },
     Row {
         name: "1k-one-100k",
         what: "1,000 nodes, one service of 100,000 tasks",
-        measure: || measure(&Shape { nodes: 1_000, services: 1, replicas: 100_000, impossible: 0 }),
+        measure: || {
+            measure(&Shape { nodes: 1_000, services: 1, replicas: 100_000, impossible: 0, asks: None })
+        },
     },
     Row {
         name: "100k-one-1m",
         what: "100,000 nodes, one service of 1,000,000 tasks",
-        measure: || measure(&Shape { nodes: 100_000, services: 1, replicas: 1_000_000, impossible: 0 }),
+        measure: || {
+            measure(&Shape { nodes: 100_000, services: 1, replicas: 1_000_000, impossible: 0, asks: None })
+        },
     },
     Row {
         name: "100k-10k-services-1m",
         what: "100,000 nodes, 10,000 services of 100 tasks",
-        measure: || measure(&Shape { nodes: 100_000, services: 10_000, replicas: 100, impossible: 0 }),
+        measure: || {
+            measure(&Shape { nodes: 100_000, services: 10_000, replicas: 100, impossible: 0, asks: None })
+        },
     },
     Row {
         name: "1k-impossible-1k",
         what: "1,000 nodes, 1,000 services of one task that no node can take",
-        measure: || measure(&Shape { nodes: 1_000, services: 0, replicas: 0, impossible: 1_000 }),
+        measure: || measure(&Shape { nodes: 1_000, services: 0, replicas: 0, impossible: 1_000, asks: None }),
+    },
+    Row {
+        name: "100k-version-10k",
+        what: "100,000 nodes, 10 services of 1,000 tasks that ask for a version",
+        measure: || {
+            let asks = Some("node.labels.kernel version >= 5.4, < 6, != 5.10.7");
+            measure(&Shape { nodes: 100_000, services: 10, replicas: 1_000, impossible: 0, asks })
+        },
     },
 ];
 
@@ -58,6 +76,8 @@ struct Shape {
     replicas: u32,
     /// Services of one task that reserves more than any node has.
     impossible: u32,
+    /// What each service asks of its nodes.
+    asks: Option<&'static str>,
 }
 
 /// Ids that look as chance would make them, but are the same in each run.
@@ -144,6 +164,7 @@ impl World {
             let possible = number < shape.services;
             let memory = if possible { 16 << 20 } else { 1 << 50 };
             let (service, revision) = service(&mut self.ids, number, memory);
+            let revision = shape.asks.map_or(revision.clone(), |asks| asking(revision, asks));
             let (id, of) = (service.id, revision.id);
             changes.extend([Change::CreateRevision(revision), Change::CreateService(service)]);
             for slot in 0..if possible { shape.replicas } else { 1 } {
@@ -173,7 +194,10 @@ fn node(id: NodeId, number: u32) -> Node {
         role: Role::Worker,
         availability: Availability::Active,
         drain_until: None,
-        labels: Labels::from([("zone".into(), ["a", "b", "c"][number as usize % 3].into())]),
+        labels: Labels::from([
+            ("kernel".into(), ["5.4.0", "5.15.3", "4.19.1", "6.1.0-rc1"][number as usize % 4].into()),
+            ("zone".into(), ["a", "b", "c"][number as usize % 3].into()),
+        ]),
         description: Arc::new(Description {
             hostname: format!("node-{number}").into(),
             platform: Platform { os: "linux".into(), arch: "amd64".into() },
@@ -189,6 +213,13 @@ fn node(id: NodeId, number: u32) -> Node {
         }),
         status: NodeStatus { state: NodeState::Ready, ..NodeStatus::default() },
     }
+}
+
+/// A revision whose tasks ask this of their nodes.
+fn asking(revision: Revision, asks: &str) -> Revision {
+    let mut task = TaskSpec::clone(&revision.task);
+    task.placement.constraints.push(asks.parse().expect("a bench asks for what can be asked"));
+    Revision { task: Arc::new(task), ..revision }
 }
 
 /// A service whose tasks reserve a little of a processor and so much memory.

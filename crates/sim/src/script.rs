@@ -1,5 +1,5 @@
 //! The language of stories: one command a line, `#` begins a remark. Random runs are written in it too, so that what broke a promise can be read,
-//! shortened and run again.
+//! shortened and run again. Double quotes keep blanks, `;` and `#` in a word: `constraint="node.labels.kernel version >= 5, < 6"`.
 //!
 //! ```text
 //! seed 7                                  chance, before the first machine (also: managers 3)
@@ -129,14 +129,25 @@ pub struct ScriptError {
 pub fn parse(text: &str) -> Result<Vec<Command>, ScriptError> {
     let mut commands = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let code = line.split('#').next().unwrap_or_default();
-        for part in code.split(';').map(str::trim).filter(|p| !p.is_empty()) {
-            let words: Vec<&str> = part.split_whitespace().collect();
+        let code = split(line, |c| c == '#').next().unwrap_or_default();
+        for part in split(code, |c| c == ';').map(str::trim).filter(|p| !p.is_empty()) {
+            let words = split(part, char::is_whitespace).filter(|word| !word.is_empty());
+            let words: Vec<String> = words.map(|word| word.replace('"', "")).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let command = command(&words).map_err(|problem| ScriptError { line: number + 1, problem })?;
             commands.push(command);
         }
     }
     Ok(commands)
+}
+
+/// The parts of a text between separators that stand in no double quotes.
+fn split(text: &str, separates: impl Fn(char) -> bool) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    text.split(move |c| {
+        quoted ^= c == '"';
+        !quoted && separates(c)
+    })
 }
 
 fn command(words: &[&str]) -> Result<Command, String> {
@@ -323,7 +334,12 @@ impl fmt::Display for Size {
 
 fn write_settings(f: &mut fmt::Formatter<'_>, settings: &Settings) -> fmt::Result {
     for (key, value) in settings {
-        if value.is_empty() { write!(f, " {key}")? } else { write!(f, " {key}={value}")? }
+        let quoted = value.contains(|c: char| c.is_whitespace() || ";#".contains(c));
+        match value.as_str() {
+            "" => write!(f, " {key}")?,
+            value if quoted => write!(f, " {key}=\"{value}\"")?,
+            value => write!(f, " {key}={value}")?,
+        }
     }
     Ok(())
 }
@@ -395,7 +411,7 @@ mod tests {
     fn every_command_is_read_as_it_is_written() {
         let text = "seed 7; managers 3\nnodes 5 cpu=4 mem=8g gpu=2 label zone=a,b\n\
             service web replicas=3 cpu=0.5 constraint=node.labels.zone==a  # a remark\n\
-            service probe global\nupdate web version=2; scale web 5; remove web\n\
+            service new constraint=\"node.labels.kernel version >= 5.4, < 6\" replicas=2; service probe global\nupdate web version=2; scale web 5; remove web\n\
             promote web; abort web; rollback web\n\
             drain node-1; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g\n\
             crash node-1 for 10s; boot node-1; kill-agent node-1 for 2s; kill-agent node-1; remove-node node-1\n\
@@ -404,7 +420,7 @@ mod tests {
             end web.1 3; cluster history=2; run 10s; converge 1m0s\n\
             show tasks; show tasks web; show nodes; show services; why web";
         let commands = parse(text).expect("it is a script");
-        assert_eq!(commands.len(), 41);
+        assert_eq!(commands.len(), 42);
         let again: Vec<String> = commands.iter().map(ToString::to_string).collect();
         assert_eq!(parse(&again.join("\n")).as_ref(), Ok(&commands));
     }

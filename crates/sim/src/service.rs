@@ -108,6 +108,7 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
             spec.disruption.min_healthy = model::Amount::parse(value).map_err(|e| e.to_string())?;
         }
         "max-surge" => spec.disruption.max_surge = count()?,
+        "preempt" => spec.steering.preempt = true,
         "priority" => spec.priority = count()?.try_into().map_err(|_| "too large")?,
         _ => return Err("there is no such setting".into()),
     }

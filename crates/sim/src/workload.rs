@@ -86,6 +86,12 @@ impl Author {
         let gpus = if self.random.once_in(2) { 2 } else { 0 };
         let size = Size { gpus, ..Size::default() };
         self.script.push(Command::Nodes { count, size, label: Some(("zone".into(), zones)) });
+        if self.random.once_in(2) {
+            for node in 1..=count {
+                let command = self.kernel(node);
+                self.script.push(command);
+            }
+        }
         if self.random.once_in(3) {
             let orphan = ["40s", "2m", "10m"];
             let settings = vec![
@@ -98,6 +104,13 @@ impl Author {
             let threshold = (*self.random.pick(&["2", "2", "3", "off"])).to_string();
             self.script.push(Command::Cluster(vec![("rebalance".into(), threshold)]));
         }
+    }
+
+    /// A machine is said to run another version.
+    fn kernel(&mut self, node: u32) -> Command {
+        let versions = ["5.4.0", "5.15.0-rc.2", "5.15.3", "6.1", "6.1-rc1", "unknown"];
+        let value = (*self.random.pick(&versions)).into();
+        Command::Label { node, key: "kernel".into(), value }
     }
 
     /// Somebody changes a setting of the whole cluster.
@@ -223,6 +236,16 @@ impl Author {
             set("constraint", format!("node.labels.zone{operator}{zone}"));
         }
         if random.once_in(8) {
+            let asks = [
+                "version >= 5",
+                "version >= 5.4, < 6",
+                "semver > 5.15.0-rc.1",
+                "version ~> 5.4",
+                "semver != 6",
+            ];
+            set("constraint", format!("node.labels.kernel {}", random.pick(&asks)));
+        }
+        if random.once_in(8) {
             set("constraint", "distinct_hosts".into());
         }
         if random.once_in(6) {
@@ -259,6 +282,9 @@ impl Author {
         }
         if random.once_in(6) {
             set("priority", random.range(1, 100).to_string());
+            if random.once_in(2) {
+                set("preempt", String::new());
+            }
         }
         self.script.push(Command::Service { name: name.clone(), settings });
         self.services.push((name, kind));
@@ -348,6 +374,7 @@ impl Author {
             2 => Command::Availability { node, word: "pause" },
             3 | 4 => Command::Availability { node, word: "active" },
             5 => self.resize(node),
+            6 if self.random.once_in(2) => self.kernel(node),
             _ => {
                 let value = (*self.random.pick(&["a", "b", "c"])).into();
                 Command::Label { node, key: "zone".into(), value }

@@ -166,6 +166,7 @@ impl Tx<'_> {
             Change::LeaveTask { task, leave } => self.leave_task(*task, *leave),
             Change::RetireTask { task } => self.retire_task(*task),
             Change::DismissTask { task, reason } => self.dismiss_task(*task, reason),
+            Change::PreemptTask { task, reason } => self.preempt_task(*task, reason),
             Change::ReportTask { task, node, state, at, message, programs } => self.report_task(
                 *task,
                 *node,

@@ -188,6 +188,14 @@ pub enum Change {
         /// Why.
         reason: Arc<str>,
     },
+    /// Tells a task to shut down so that another, of far higher priority, gets its room. Refused when it runs and its service
+    /// would be left with fewer running tasks than its budget says.
+    PreemptTask {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: Arc<str>,
+    },
     /// What an agent reports. Changes nothing (and is no error) when the task is gone, is not on this node, or has
     /// already come further.
     ReportTask {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use common::*;
 use model::{
     Availability, Decision, Description, Desired, Labels, NamedResource, NamespaceId, NodeState, NodeStatus,
-    Protocol, Role, Rule, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, UpdateStatus, limits,
+    Protocol, Role, Rule, Service, Slot, TaskId, TaskState, Time, Unplaced, UpdateState, UpdateStatus,
+    limits,
 };
 use store::{Action, Change, ChangeSet, EventId, Object, ObjectId, Refused, Table, Tables};
 
@@ -729,7 +730,7 @@ fn what_is_refused_leaves_the_indexes_and_decisions_of_services_and_nodes() {
     assert!(before.0 > 0 && before.1 > 0 && before.2 == 1, "{before:?}");
     let labels = Labels::from([("zone".into(), "east".into())]);
     let set = vec![
-        Change::UpdateService(model::Service { labels: labels.clone(), ..service(1, "web", 1) }),
+        Change::UpdateService(Service { labels: labels.clone(), ..service(1, "web", 1) }),
         Change::SetNode {
             node: node_id(1),
             role: Role::Worker,
@@ -815,6 +816,27 @@ fn named_resources_are_held_once_and_as_many_as_are_reserved() {
     w.must(vec![give(72, &["b", "d"]), report(71, 1, TaskState::Failed)]);
     assert_eq!(w.tables.node_use(node_id(1)).holder_of(&one("a")), None, "given back with the end");
     assert_eq!(w.task(71).named.len(), 2, "which it had is still known");
+}
+
+/// Whatever was thought when it was decided, what runs makes no room for others where it has to run.
+#[test]
+fn room_is_made_within_the_budget() {
+    let mut w = World::furnished();
+    let mut web = Service::clone(w.tables.service(service_id(1)).expect("it is there"));
+    web.disruption.min_healthy = model::Amount::Count(1);
+    w.must(vec![Change::UpdateService(web)]);
+    for n in 1..=3 {
+        w.must(vec![create_task(n, 1, n - 1, 1), assign(n, 1)]);
+    }
+    w.must(vec![report(1, 1, TaskState::Running), report(2, 1, TaskState::Running)]);
+    let preempt = |n: u32| Change::PreemptTask { task: task_id(n), reason: "ended to make room".into() };
+    let said = w.try_apply(vec![preempt(1), preempt(2)]).expect_err("none would run").to_string();
+    assert!(said.contains("1 tasks of its service run, and 1 have to"), "{said}");
+    assert_eq!(w.task(1).desired, Desired::Running, "all of them or none");
+    w.must(vec![preempt(1), preempt(3)]);
+    assert_eq!(w.task(1).dismissed.as_deref(), Some("ended to make room"));
+    assert_eq!(w.task(3).desired, Desired::Shutdown, "what does not run is no loss");
+    w.must(vec![preempt(1)]);
 }
 
 #[test]

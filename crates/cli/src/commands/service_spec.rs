@@ -123,7 +123,7 @@ pub struct CommonFlags {
     /// 1 to 100; higher is placed first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     priority: Option<u8>,
-    /// Whether tasks whose priority is at least 10 lower may be ended to make room.
+    /// Whether tasks whose priority is at least 10 lower may be ended to make room, within their --min-healthy.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     preempt: Option<bool>,
     /// Which of equally good nodes is taken: spread (the emptiest), binpack (the fullest), or cluster (whichever `quelea

@@ -159,7 +159,7 @@ impl Copy {
     fn see(&mut self, event: &Event) {
         let work = &mut self.work;
         keys_of(event, &self.tables, &mut |key| work.mark(key));
-        self.placing |= scheduler::relevant(event);
+        self.placing |= scheduler::relevant(event, &self.tables);
         match &event.object {
             Object::Task(task) => {
                 self.touched.slots.insert((task.service, task.slot));

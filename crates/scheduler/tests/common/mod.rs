@@ -161,6 +161,14 @@ impl World {
         self.must(vec![Change::UpdateService(new)]);
     }
 
+    /// Gives service `n` so many replicas, of which so many have to run.
+    pub fn budget(&mut self, n: u32, replicas: u32, min_healthy: u32) {
+        let mut new = Service::clone(self.tables.service(service_id(n)).expect("the service is there"));
+        new.mode = Mode::Replicated { replicas };
+        new.disruption.min_healthy = model::Amount::Count(min_healthy);
+        self.must(vec![Change::UpdateService(new)]);
+    }
+
     /// Service `n` with preferences over node labels.
     pub fn prefer(&mut self, n: u32, labels: &[&str]) {
         let preference = |label: &&str| format!("node.labels.{label}").parse().expect("a key");

@@ -1,4 +1,5 @@
-//! What is moved on purpose takes no service below what has to run, and adds no more than its surge.
+//! What is moved on purpose, or ends to make room for others, takes no service below what has to run; what is moved adds no more
+//! than its surge.
 
 use std::collections::BTreeMap;
 
@@ -35,12 +36,14 @@ impl Checker for Budget {
                 _ => {}
             }
             if let Some(was) = was.filter(|_| before && !now.desired.is_wanted()) {
-                let floor = floor(moment, was);
+                let made_room =
+                    now.dismissed.as_ref().is_some_and(|why| why.starts_with("ended to make room for "));
+                let floor = if made_room { of_service(moment, was) } else { floor(moment, was) };
                 if *count < floor {
                     let name =
                         moment.after.service(was.service).map_or_else(String::new, |s| s.name.to_string());
                     broken.push(format!(
-                        "slot {} of {name} was told to leave: {count} run, and {floor} have to",
+                        "slot {} of {name} was told to leave or to make room: {count} run, and {floor} have to",
                         was.slot
                     ));
                 }
@@ -89,12 +92,20 @@ fn floor(moment: &Applied<'_>, task: &Task) -> u32 {
     if !on_purpose || nodes.iter().any(|n| lost(n)) || !services.iter().all(|s| moved(s)) {
         return 0;
     }
-    // Worked out here: what is asked of the service may be what is broken.
-    let floor = |s: &&std::sync::Arc<Service>| match s.mode {
-        Mode::Replicated { replicas } => s.disruption.min_healthy.of(replicas),
-        _ => 0,
+    of_service(moment, task)
+}
+
+/// How many tasks of its service have to run, by the smaller of its budgets before the entry and after it. Worked out here: what is
+/// asked of the service may be what is broken.
+fn of_service(moment: &Applied<'_>, task: &Task) -> u32 {
+    let floor = |tables: &Tables| {
+        let service = tables.service(task.service)?;
+        match service.mode {
+            Mode::Replicated { replicas } => Some(service.disruption.min_healthy.of(replicas)),
+            _ => None,
+        }
     };
-    services.iter().map(floor).min().unwrap_or(0)
+    [moment.before, moment.after].into_iter().map(|t| floor(t).unwrap_or(0)).min().unwrap_or(0)
 }
 
 /// A second task in a slot whose first one leaves: in no more slots than may have two.

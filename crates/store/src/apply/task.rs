@@ -191,6 +191,17 @@ impl Tx<'_> {
     }
 
     pub(super) fn retire_task(&mut self, id: TaskId) -> Result<(), Refused> {
+        self.check_budget(id)?;
+        self.direct_task(id, Desired::Shutdown)
+    }
+
+    pub(super) fn preempt_task(&mut self, id: TaskId, reason: &Arc<str>) -> Result<(), Refused> {
+        self.check_budget(id)?;
+        self.dismiss_task(id, reason)
+    }
+
+    /// Whoever ends a running task on purpose leaves as many as have to run, whatever failed since it was decided.
+    fn check_budget(&self, id: TaskId) -> Result<(), Refused> {
         let old = self.need_task(id)?.1;
         if let Some(service) = self.tables.service(old.service)
             && self.tables.is_healthy(old)
@@ -201,7 +212,7 @@ impl Tx<'_> {
                 return Err(wrong(ObjectId::Task(id), problem));
             }
         }
-        self.direct_task(id, Desired::Shutdown)
+        Ok(())
     }
 
     pub(super) fn end_task(

@@ -196,7 +196,7 @@ const ASSIGN_TASK: Shape = Shape {
     ],
 };
 
-/// A task that has to go. Fields: 1 task, 2 reason.
+/// A task that has to go, or that makes room. Fields: 1 task, 2 reason.
 #[derive(Clone, PartialEq, Message)]
 struct DismissTaskMessage {
     #[prost(message, optional, tag = "1")]
@@ -365,6 +365,9 @@ fn write_task(change: &Change, out: &mut Vec<u8>) {
         Change::DismissTask { task, reason } => {
             put(46, &DismissTaskMessage { task: id(task.0), reason: reason.to_string() }, out);
         }
+        Change::PreemptTask { task, reason } => {
+            put(61, &DismissTaskMessage { task: id(task.0), reason: reason.to_string() }, out);
+        }
         Change::ReportTask { task, node, state, at, message, programs } => {
             let message = ReportTaskMessage {
                 task: id(task.0),
@@ -439,7 +442,7 @@ fn shape_of(tag: u32) -> Result<&'static Shape, CodecError> {
         30 => &ROLL_BACK,
         31 => &MOVE_UPDATE,
         36 => &LEAVE_TASK,
-        46 => &DISMISS_TASK,
+        46 | 61 => &DISMISS_TASK,
         41 => &PROMOTE,
         number => return Err(CodecError::Unknown { what: "change", number }),
     })
@@ -548,6 +551,10 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
         46 => {
             let m: DismissTaskMessage = decode(bytes, what)?;
             Change::DismissTask { task: TaskId(need_id(m.task, TASK)?), reason: texts.get(m.reason) }
+        }
+        61 => {
+            let m: DismissTaskMessage = decode(bytes, what)?;
+            Change::PreemptTask { task: TaskId(need_id(m.task, TASK)?), reason: texts.get(m.reason) }
         }
         41 => {
             let m: PromoteMessage = decode(bytes, what)?;

@@ -247,7 +247,7 @@ impl Wire for Constraint {
 
     fn from_message(m: ConstraintMessage, texts: &mut Texts) -> Result<Self, CodecError> {
         let key = read_key(m.key, m.label, texts)?;
-        Ok(Self { key, operator: Operator::read(m.operator)?, value: texts.get(m.value) })
+        Ok(Self::of(key, Operator::read(m.operator)?, texts.get(m.value)))
     }
 }
 

@@ -136,7 +136,7 @@ impl Random {
             6 => ConstraintKey::NodeLabel(label),
             _ => ConstraintKey::EngineLabel(label),
         };
-        Constraint { key, operator: self.pick(&[Operator::Equal, Operator::Different]), value: self.text() }
+        Constraint::of(key, self.pick(&[Operator::Equal, Operator::Different]), self.text())
     }
 
     fn port(&mut self) -> PortSpec {
@@ -444,6 +444,7 @@ impl Random {
                 }),
             },
             26 => Change::RetireTask { task },
+            27 => Change::PreemptTask { task, reason: self.text() },
             25 => Change::DismissTask { task, reason: self.text() },
             _ => Change::Decide {
                 service: ServiceId(self.id()),
@@ -484,4 +485,4 @@ impl Random {
 }
 
 /// How many kinds of change there are.
-pub const KINDS: u64 = 28;
+pub const KINDS: u64 = 29;
