@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Constraint, ConstraintKey, Disruption, Mode, Platform, Resources, Span, Steering, UpdatePolicy};
+use crate::{
+    Constraint, ConstraintKey, Disruption, Mode, Mount, Platform, Resources, Span, Steering, UpdatePolicy,
+};
 
 /// Keys and values that people attach to things.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
@@ -47,6 +49,8 @@ pub struct TaskSpec {
     pub placement: Placement,
     /// The ports it serves.
     pub ports: Vec<PortSpec>,
+    /// The volumes of its node that it uses; each once.
+    pub mounts: Vec<Mount>,
     /// Raised to replace every task although nothing else changed.
     pub force: u64,
 }

@@ -46,6 +46,7 @@ pub(crate) fn read(
             replace: deploy.replace,
             placement: deploy.placement,
             ports: fields.get("ports").map(|f| ports::read(f, findings)).unwrap_or_default(),
+            mounts: Vec::new(),
             force: 0,
         },
     };
