@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use model::{
-    BoundPort, DriverKind, NamedResource, Node, NodeId, Protocol, Resources, ServiceId, Task, TaskId,
+    BoundPort, DriverKind, Mount, NamedResource, Node, NodeId, Protocol, Resources, ServiceId, Task, TaskId,
+    Users, VolumeLack,
 };
 use store::{NodeUse, Tables};
 
@@ -49,6 +50,9 @@ pub(crate) struct Seat<'v> {
     /// Named resources promised by this pass; seldom any.
     #[allow(clippy::box_collection, reason = "a pass goes through seats at random, and their size counts")]
     named: Option<Box<BTreeSet<NamedResource>>>,
+    /// Tasks of which this pass has promised that they use a volume, and whether they only read; seldom any.
+    #[allow(clippy::box_collection, reason = "a pass goes through seats at random, and their size counts")]
+    volumes: Option<Box<Vec<(Arc<str>, TaskId, bool)>>>,
     /// The turn in which `taken` counts.
     turn: u32,
     /// Tasks of that turn's service that the pass has placed here.
@@ -81,6 +85,7 @@ impl<'v> Seat<'v> {
             promised: BTreeMap::new(),
             ports: BTreeMap::new(),
             named: None,
+            volumes: None,
             turn: 0,
             taken: 0,
             gone: None,
@@ -132,6 +137,25 @@ impl<'v> Seat<'v> {
         let held = self.used.port_holder(protocol, port);
         let held = held.filter(|holder| self.gone.as_ref().is_none_or(|gone| !gone.tasks.contains(holder)));
         held.or_else(|| self.ports.get(&(protocol, port)).copied())
+    }
+
+    /// The tasks that use a volume here or were promised it by this pass, and whether they only read.
+    pub fn users_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (TaskId, bool)> + 'a {
+        let gone = |task: TaskId| self.gone.as_ref().is_some_and(|gone| gone.tasks.contains(&task));
+        let held = self.used.users_of(volume).filter(move |(task, _)| !gone(*task));
+        let promised = self.volumes.iter().flat_map(|all| all.iter());
+        let promised = promised.filter(move |(name, ..)| **name == *volume);
+        held.chain(promised.map(|(_, task, read_only)| (*task, *read_only)))
+    }
+
+    /// What speaks against one more task that uses a volume here.
+    pub fn volume_lack(&self, mount: &Mount) -> Option<VolumeLack> {
+        let Some(volume) = self.node.description.volumes.get(&mount.volume) else {
+            return Some(VolumeLack::Missing);
+        };
+        let users = self.users_of(&mount.volume);
+        let users = users.fold(Users::default(), |users, (_, read_only)| users.with(read_only));
+        volume.lack(users, mount.read_only)
     }
 
     /// How many host ports are held or promised here, of both protocols.
@@ -190,6 +214,11 @@ impl<'v> Seat<'v> {
             *self.promised.entry(Arc::clone(name)).or_default() += amount;
         }
         self.ports.extend(ports.iter().map(|bound| ((bound.protocol, bound.port), task)));
+        if !need.spec.mounts.is_empty() {
+            let mounts = need.spec.mounts.iter();
+            let uses = mounts.map(|mount| (Arc::clone(&mount.volume), task, mount.read_only));
+            self.volumes.get_or_insert_default().extend(uses);
+        }
         self.recall(need.turn, self.taken_in(need.turn) + 1);
     }
 

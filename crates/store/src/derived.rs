@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use imbl::OrdMap;
 use model::{
-    BoundPort, Desired, NamedResource, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId,
-    TaskState,
+    BoundPort, Desired, Mount, NamedResource, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId,
+    TaskState, Users,
 };
 
 use crate::slots::Places;
@@ -19,6 +19,8 @@ pub struct NodeUse {
     ports: Vec<(Protocol, u16, TaskId)>,
     /// The named resources that are held, and by whom; sorted.
     named: Vec<(NamedResource, TaskId)>,
+    /// The volumes that are used, by whom, and whether that one only reads; sorted.
+    volumes: Vec<(Arc<str>, TaskId, bool)>,
     by_service: OrdMap<ServiceId, u32>,
     active: u32,
 }
@@ -59,6 +61,23 @@ impl NodeUse {
         self.named.iter().map(|(one, task)| (one, *task))
     }
 
+    /// The tasks that use a volume here, and whether they only read, by id.
+    pub fn users_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (TaskId, bool)> + 'a {
+        let from = self.volumes.partition_point(|(name, ..)| **name < *volume);
+        let users = self.volumes[from..].iter().take_while(move |(name, ..)| **name == *volume);
+        users.map(|(_, task, read_only)| (*task, *read_only))
+    }
+
+    /// How many tasks use a volume here.
+    pub fn users(&self, volume: &str) -> Users {
+        self.users_of(volume).fold(Users::default(), |users, (_, read_only)| users.with(read_only))
+    }
+
+    /// The volumes that are used here, each once.
+    pub fn used_volumes(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
+        self.volumes.chunk_by(|a, b| a.0 == b.0).map(|same| &same[0].0)
+    }
+
     /// How many tasks of the service hold a reservation here and are wanted: those that are on their way out don't
     /// count, because what replaces them is spread as if they were gone.
     pub fn tasks_of(&self, service: ServiceId) -> u32 {
@@ -89,8 +108,14 @@ impl NodeUse {
     }
 
     /// A task takes its reservation.
-    pub(crate) fn take(&mut self, task: &Task, reservation: &Resources) {
+    pub(crate) fn take(&mut self, task: &Task, reservation: &Resources, mounts: &[Mount]) {
         self.reserved.add(reservation);
+        for Mount { volume, read_only } in mounts {
+            let place = self.volumes.binary_search_by(|(name, id, _)| (name, id).cmp(&(volume, &task.id)));
+            if let Err(at) = place {
+                self.volumes.insert(at, (Arc::clone(volume), task.id, *read_only));
+            }
+        }
         self.active += 1;
         if task.desired.is_wanted() {
             self.want(task.service, true);
@@ -110,7 +135,7 @@ impl NodeUse {
     }
 
     /// A task gives its reservation back.
-    pub(crate) fn give_back(&mut self, task: &Task, reservation: &Resources) {
+    pub(crate) fn give_back(&mut self, task: &Task, reservation: &Resources, uses_volumes: bool) {
         self.reserved.subtract(reservation);
         self.active -= 1;
         if task.desired.is_wanted() {
@@ -125,6 +150,9 @@ impl NodeUse {
         }
         if !task.named.is_empty() {
             self.named.retain(|(_, holder)| *holder != task.id);
+        }
+        if uses_volumes {
+            self.volumes.retain(|(_, user, _)| *user != task.id);
         }
     }
 }
