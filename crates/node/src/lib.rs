@@ -11,6 +11,7 @@ mod clock;
 mod describe;
 mod handle;
 mod home;
+mod leading;
 mod logs;
 mod plane;
 mod proposer;

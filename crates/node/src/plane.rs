@@ -11,6 +11,7 @@ use model::{Span, Time};
 use tokio::sync::mpsc;
 
 use crate::clock::{self, ClusterClock};
+use crate::leading::{Heard, Term};
 use crate::proposer::{Proposal, Reply};
 
 /// Longest sleep of the thread, so that a clock that jumps is noticed.
@@ -46,24 +47,24 @@ impl Connections {
 
 /// Runs the control plane until every sender of inputs is gone or the log takes no more proposals.
 pub fn run(
-    inputs: &Receiver<Input>,
+    inputs: &Receiver<Heard>,
     proposals: &mpsc::Sender<Proposal>,
     connections: &Connections,
     clock: &ClusterClock,
 ) {
-    let mut plane = Plane { manager: Manager::new(), proposals, connections, clock };
+    let mut plane = Plane { manager: Manager::new(), leads_in: None, proposals, connections, clock };
     let mut seen = clock.steady();
     loop {
         let wait = longest_wait(&plane.manager, clock);
-        let input = match next_input(inputs, wait) {
-            Ok(input) => input,
-            Err(RecvTimeoutError::Timeout) => Input::Tick,
+        let heard = match next_input(inputs, wait) {
+            Ok(heard) => heard,
+            Err(RecvTimeoutError::Timeout) => Input::Tick.into(),
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let before = std::mem::replace(&mut seen, clock.steady());
         let stalled = stalled(before, seen, wait);
         let taken = stalled.is_none_or(|span| plane.take(Input::Stalled(span)).is_ok());
-        if !taken || plane.take(input).is_err() {
+        if !taken || plane.hear(heard).is_err() {
             return;
         }
     }
@@ -77,6 +78,8 @@ fn stalled(before: Time, now: Time, wait: Option<Duration>) -> Option<Span> {
 
 struct Plane<'a> {
     manager: Manager,
+    /// The term in which it leads.
+    leads_in: Option<Term>,
     proposals: &'a mpsc::Sender<Proposal>,
     connections: &'a Connections,
     clock: &'a ClusterClock,
@@ -86,6 +89,19 @@ struct Plane<'a> {
 struct Closed;
 
 impl Plane<'_> {
+    /// Takes what was heard, unless it belongs to a term that is over.
+    fn hear(&mut self, heard: Heard) -> Result<(), Closed> {
+        if !heard.concerns(self.leads_in) {
+            return Ok(());
+        }
+        match &heard.input {
+            Input::Lead(_) => self.leads_in = heard.term,
+            Input::Follow => self.leads_in = None,
+            _ => {}
+        }
+        self.take(heard.input)
+    }
+
     /// Lets the manager take an input, and carries out what it wants done.
     fn take(&mut self, input: Input) -> Result<(), Closed> {
         if let (Input::Agent { conn, .. }, false) = (&input, self.manager.leads()) {
@@ -103,7 +119,9 @@ impl Plane<'_> {
                 Effect::Send(conn, message) => self.connections.send(conn, message),
                 Effect::Note(text) => tracing::warn!("{text}"),
                 Effect::Propose(ticket, set) => {
-                    let proposal = Proposal { set, reply: Reply::Plane(ticket) };
+                    // Nobody plans before it leads.
+                    let term = self.leads_in.unwrap_or_default();
+                    let proposal = Proposal { set, reply: Reply::Plane((term, ticket)) };
                     self.proposals.blocking_send(proposal).map_err(|_| Closed)?;
                 }
             }
@@ -121,7 +139,7 @@ fn longest_wait(manager: &Manager, clock: &ClusterClock) -> Option<Duration> {
     Some(Duration::from_nanos(u64::try_from(wait).unwrap_or(0)).min(LONGEST_SLEEP))
 }
 
-fn next_input(inputs: &Receiver<Input>, wait: Option<Duration>) -> Result<Input, RecvTimeoutError> {
+fn next_input(inputs: &Receiver<Heard>, wait: Option<Duration>) -> Result<Heard, RecvTimeoutError> {
     match wait {
         Some(wait) => inputs.recv_timeout(wait),
         None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),

@@ -7,13 +7,14 @@ use consensus::Consensus;
 use control::ProposeError;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use manager::{Input, Ticket};
+use manager::Input;
 use model::Index;
 use store::{ChangeSet, Entry, FEATURE_LEVEL, codec};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::ClusterClock;
-use crate::replica::{Replica, TAG_LEN, Tags};
+use crate::leading::{Heard, is_current};
+use crate::replica::{PlaneTicket, Replica, TAG_LEN, Tags};
 
 /// Most change sets in one entry.
 const SETS: usize = 256;
@@ -38,7 +39,7 @@ pub struct Proposal {
 /// Who wants to know what became of a proposal.
 pub enum Reply {
     /// The control plane: told through the applied entry itself.
-    Plane(Ticket),
+    Plane(PlaneTicket),
     /// A request.
     Caller(oneshot::Sender<Result<Index, ProposeError>>),
 }
@@ -48,7 +49,7 @@ pub struct Proposer {
     /// The log.
     pub consensus: Consensus<Replica>,
     /// Where the control plane listens.
-    pub plane: Sender<Input>,
+    pub plane: Sender<Heard>,
     /// This process, in the tags of its entries.
     pub boot: u64,
     /// What the replica looks tickets up in.
@@ -70,6 +71,7 @@ impl Proposer {
                 Some(()) = under_way.next(), if !under_way.is_empty() => {}
                 batch = take(&mut proposals), if open && under_way.len() < PIPELINE => {
                     open = !batch.is_empty();
+                    let batch = self.without_stale(batch);
                     for (bytes, sequence, replies) in self.entries(batch) {
                         under_way.push(submit(self.consensus.clone(), self.plane.clone(), Arc::clone(&self.tags), bytes, sequence, replies));
                     }
@@ -109,12 +111,32 @@ impl Proposer {
         vec![(bytes, self.sequence, replies)]
     }
 
+    /// Drops the plans of terms that are over: whoever made them has forgotten them, and leads anew or no more.
+    fn without_stale(&self, batch: Vec<Proposal>) -> Vec<Proposal> {
+        let now = *self.consensus.leadership().borrow();
+        let (kept, stale) = batch.into_iter().partition(|proposal| match proposal.reply {
+            Reply::Plane((term, _)) => is_current(term, now),
+            Reply::Caller(_) => true,
+        });
+        let stale: Vec<Proposal> = stale;
+        for proposal in stale {
+            if let Reply::Plane(ticket) = proposal.reply {
+                self.lose(ticket);
+            }
+        }
+        kept
+    }
+
+    fn lose(&self, ticket: PlaneTicket) {
+        let _ = self.plane.send(lost(ticket));
+    }
+
     fn refuse(&self, proposals: Vec<Proposal>, problem: &str) {
         for proposal in proposals {
             match proposal.reply {
                 Reply::Plane(ticket) => {
                     tracing::error!(problem, "the control plane made a change set that cannot be logged");
-                    let _ = self.plane.send(Input::Lost(ticket));
+                    self.lose(ticket);
                 }
                 Reply::Caller(caller) => {
                     let _ = caller.send(Err(ProposeError::Unavailable(problem.to_owned())));
@@ -150,7 +172,7 @@ async fn take(proposals: &mut mpsc::Receiver<Proposal>) -> Vec<Proposal> {
 
 async fn submit(
     consensus: Consensus<Replica>,
-    plane: Sender<Input>,
+    plane: Sender<Heard>,
     tags: Arc<Tags>,
     bytes: Vec<u8>,
     sequence: u64,
@@ -168,12 +190,17 @@ async fn submit(
             tags.take(sequence);
             for reply in replies {
                 match reply {
-                    Reply::Plane(ticket) => drop(plane.send(Input::Lost(ticket))),
+                    Reply::Plane(ticket) => drop(plane.send(lost(ticket))),
                     Reply::Caller(caller) => drop(caller.send(Err(translate(&error)))),
                 }
             }
         }
     }
+}
+
+/// A proposal did not reach the log, or nobody knows.
+fn lost((term, ticket): PlaneTicket) -> Heard {
+    Heard::of(term, Input::Lost(ticket))
 }
 
 fn translate(error: &consensus::ProposeError) -> ProposeError {

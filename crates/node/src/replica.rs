@@ -15,6 +15,8 @@ use model::Index;
 use store::{Event, EventId, EventLog, FEATURE_LEVEL, Gone, KeptEvent, Refused, Tables, codec};
 use tokio::sync::watch;
 
+use crate::leading::{Heard, Term};
+
 /// Bytes before each entry that say which proposer of which process it came from.
 pub const TAG_LEN: usize = 16;
 
@@ -23,8 +25,8 @@ pub struct Published {
     tables: ArcSwap<Tables>,
     index: watch::Sender<Index>,
     events: RwLock<EventLog>,
-    /// Whether the control plane leads.
-    leads: Mutex<bool>,
+    /// The term in which the control plane leads.
+    leads_in: Mutex<Option<Term>>,
 }
 
 impl Published {
@@ -34,7 +36,7 @@ impl Published {
             tables: ArcSwap::from_pointee(Tables::new()),
             index: watch::Sender::new(0),
             events: RwLock::new(EventLog::starting_at(0)),
-            leads: Mutex::new(false),
+            leads_in: Mutex::new(None),
         }
     }
 
@@ -56,28 +58,31 @@ impl Published {
         self.events.read().unwrap_or_else(PoisonError::into_inner).after(id, limit)
     }
 
-    /// From now on the control plane leads, and is told of what is applied. It begins with the newest state; each batch is
+    /// From now on the control plane leads, in this term, and is told of what is applied. It begins with the newest state; each batch is
     /// published before it is told of, so that it is either in that state or told of after it.
-    pub fn lead(&self, plane: &Sender<Input>) {
-        let mut leads = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
-        *leads = true;
-        let _ = plane.send(Input::Lead(self.tables()));
+    pub fn lead(&self, term: Term, plane: &Sender<Heard>) {
+        let mut leads_in = self.leads_in.lock().unwrap_or_else(PoisonError::into_inner);
+        *leads_in = Some(term);
+        let _ = plane.send(Heard::of(term, Input::Lead(self.tables())));
     }
 
     /// The control plane leads no more.
-    pub fn follow(&self, plane: &Sender<Input>) {
-        let mut leads = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
-        *leads = false;
-        let _ = plane.send(Input::Follow);
+    pub fn follow(&self, plane: &Sender<Heard>) {
+        let mut leads_in = self.leads_in.lock().unwrap_or_else(PoisonError::into_inner);
+        *leads_in = None;
+        let _ = plane.send(Input::Follow.into());
     }
 
     /// Tells the control plane, while it leads, of what has been published. When it does not, it decides nothing, and a log that
     /// is replayed would only pile up before it.
-    fn tell(&self, plane: &Sender<Input>, applied: Input) {
-        let leads = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
-        if *leads {
+    /// Of outcomes it is told those of its own term.
+    fn tell(&self, plane: &Sender<Heard>, tables: Arc<Tables>, events: Vec<Event>, outcomes: Vec<Outcome>) {
+        let leads_in = self.leads_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(term) = *leads_in {
+            let ours = outcomes.into_iter().filter(|((of, _), _)| *of == term);
+            let outcomes = ours.map(|((_, ticket), result)| (ticket, result)).collect();
             // Its thread may have ended already: then nobody needs to know.
-            let _ = plane.send(applied);
+            let _ = plane.send(Heard::of(term, Input::Applied { tables, events, outcomes }));
         }
     }
 
@@ -95,24 +100,30 @@ impl Published {
     }
 }
 
+/// A proposal of the control plane, by the term in which it was made.
+pub type PlaneTicket = (Term, Ticket);
+
+/// What became of a proposal.
+type Outcome = (PlaneTicket, Result<(), Refused>);
+
 /// Which proposals of the control plane are in which entry of this process.
 #[derive(Default)]
 pub struct Tags {
-    tickets: Mutex<HashMap<u64, Vec<Option<Ticket>>>>,
+    tickets: Mutex<HashMap<u64, Vec<Option<PlaneTicket>>>>,
 }
 
 impl Tags {
     /// Notes the tickets of an entry, one place for each of its change sets.
-    pub fn note(&self, sequence: u64, tickets: Vec<Option<Ticket>>) {
+    pub fn note(&self, sequence: u64, tickets: Vec<Option<PlaneTicket>>) {
         self.lock().insert(sequence, tickets);
     }
 
     /// Takes the tickets of an entry back.
-    pub fn take(&self, sequence: u64) -> Option<Vec<Option<Ticket>>> {
+    pub fn take(&self, sequence: u64) -> Option<Vec<Option<PlaneTicket>>> {
         self.lock().remove(&sequence)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Vec<Option<Ticket>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Vec<Option<PlaneTicket>>>> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,17 +132,17 @@ impl Tags {
 pub struct Replica {
     tables: Tables,
     published: Arc<Published>,
-    plane: Sender<Input>,
+    plane: Sender<Heard>,
     /// This process, in the tags of its entries.
     boot: u64,
     tags: Arc<Tags>,
     events: Vec<Event>,
-    outcomes: Vec<(Ticket, Result<(), Refused>)>,
+    outcomes: Vec<Outcome>,
 }
 
 impl Replica {
     /// An empty replica; the log fills it.
-    pub fn new(published: Arc<Published>, plane: Sender<Input>, boot: u64, tags: Arc<Tags>) -> Self {
+    pub fn new(published: Arc<Published>, plane: Sender<Heard>, boot: u64, tags: Arc<Tags>) -> Self {
         Self { tables: Tables::new(), published, plane, boot, tags, events: Vec::new(), outcomes: Vec::new() }
     }
 
@@ -174,7 +185,7 @@ impl Machine for Replica {
         let events = std::mem::take(&mut self.events);
         let outcomes = std::mem::take(&mut self.outcomes);
         let tables = self.published.publish(&self.tables, &events);
-        self.published.tell(&self.plane, Input::Applied { tables, events, outcomes });
+        self.published.tell(&self.plane, tables, events, outcomes);
     }
 
     fn freeze(&self) -> Box<dyn Frozen> {
@@ -224,7 +235,7 @@ mod tests {
             replica.batch_end(index);
         };
         let indexes = || {
-            let index = |input: Input| match input {
+            let index = |heard: Heard| match heard.input {
                 Input::Lead(tables) => ("lead", tables.index()),
                 Input::Applied { tables, .. } => ("applied", tables.index()),
                 Input::Follow => ("follow", 0),
@@ -234,13 +245,35 @@ mod tests {
         };
         (1..=3).for_each(&mut apply);
         assert_eq!(indexes(), [], "a replayed log is not told");
-        published.lead(&plane);
+        published.lead(1, &plane);
         (4..=5).for_each(&mut apply);
         published.follow(&plane);
         apply(6);
-        published.lead(&plane);
+        published.lead(2, &plane);
         assert_eq!(indexes(), [("lead", 3), ("applied", 4), ("applied", 5), ("follow", 0), ("lead", 6)]);
         let kept = published.events_after(EventId::end_of(0), usize::MAX).map(|events| events.len());
         assert_eq!(kept, Ok(6), "whoever reads events has them all");
+    }
+
+    #[test]
+    fn what_became_of_plans_is_told_in_the_term_in_which_they_were_made() {
+        let (plane, told) = mpsc::channel();
+        let published = Arc::new(Published::new());
+        let tags = Arc::new(Tags::default());
+        let mut replica = Replica::new(Arc::clone(&published), plane.clone(), 7, Arc::clone(&tags));
+        published.lead(2, &plane);
+        for (sequence, term) in [(1, 2), (2, 1)] {
+            tags.note(sequence, vec![Some((term, 40))]);
+            let mut bytes = entry("name");
+            bytes[..8].copy_from_slice(&7_u64.to_le_bytes());
+            bytes[8..TAG_LEN].copy_from_slice(&sequence.to_le_bytes());
+            replica.apply(sequence, &bytes);
+            replica.batch_end(sequence);
+        }
+        let outcomes = |heard: Heard| match heard.input {
+            Input::Applied { outcomes, .. } => Some(outcomes.len()),
+            _ => None,
+        };
+        assert_eq!(told.try_iter().filter_map(outcomes).collect::<Vec<_>>(), [1, 0]);
     }
 }

@@ -13,6 +13,7 @@ use model::{Description, DriverKind, NodeId, Span, Time};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock;
+use crate::leading::Heard;
 use crate::plane::Connections;
 use crate::records::{DiskJob, task_dir};
 use crate::volumes;
@@ -59,7 +60,7 @@ pub struct Room {
     /// The way to the disk thread.
     pub disk: std::sync::mpsc::Sender<DiskJob>,
     /// The way to the control plane.
-    pub plane: std::sync::mpsc::Sender<PlaneInput>,
+    pub plane: std::sync::mpsc::Sender<Heard>,
     /// Where the control plane's answers come from.
     pub connections: Connections,
     /// What happens, from everywhere.
@@ -102,7 +103,7 @@ impl Room {
                 let message =
                     PlaneInput::Agent { node: self.node, conn: connection, address: "".into(), message };
                 // A control plane that has ended answers nothing: the agent's patience runs out.
-                let _ = self.plane.send(message);
+                let _ = self.plane.send(message.into());
             }
             Effect::Persist(record) => drop(self.disk.send(DiskJob::Write(record))),
             Effect::Forget { task } => drop(self.disk.send(DiskJob::Delete(task))),

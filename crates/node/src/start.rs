@@ -10,7 +10,6 @@ use agent::{Agent, Config, Input};
 use consensus::Consensus;
 use control::{Cluster as _, Info};
 use drivers::{Driver, ExecDriver, ExecOptions, MockDriver};
-use manager::Input as PlaneInput;
 use model::{
     Availability, Cluster, Description, DriverKind, Labels, Meta, Node as NodeObject, NodeState, NodeStatus,
     Role, Span, Volume,
@@ -22,6 +21,7 @@ use crate::clock::{self, ClusterClock};
 use crate::describe::{describe, hostname};
 use crate::handle::{Handle, whatif_turns};
 use crate::home::{Home, HomeError, Identity, private_dir};
+use crate::leading::{self, Heard};
 use crate::logs::{Held, TaskLogs};
 use crate::plane::{self, Connections};
 use crate::proposer::{ENTRY_BYTES, Proposer};
@@ -132,7 +132,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
         .name("control-plane".into())
         .spawn(move || plane::run(&plane_receiver, &proposals, &plane_connections, &clock))
         .map_err(StartError::Thread)?;
-    tokio::spawn(follow_leadership(consensus.clone(), Arc::clone(&published), plane_inputs.clone()));
+    tokio::spawn(leading::follow(consensus.clone(), Arc::clone(&published), plane_inputs.clone()));
 
     let (agent, stopped) =
         start_agent(&options, &handle.logs, drivers, plane_inputs, connections, description)?;
@@ -219,37 +219,11 @@ async fn label(handle: &Handle, identity: &Identity, wanted: &Labels) -> Result<
     handle.propose(ChangeSet::of(vec![change])).await.map(drop).map_err(|e| StartError::Setup(e.to_string()))
 }
 
-/// Tells the control plane whenever this node begins or ceases to lead.
-async fn follow_leadership(
-    consensus: Consensus<Replica>,
-    published: Arc<Published>,
-    plane: thread_mpsc::Sender<PlaneInput>,
-) {
-    let mut leadership = consensus.leadership();
-    let mut leads = false;
-    loop {
-        let now = leadership.borrow_and_update().is_me;
-        if now && !leads {
-            // What earlier leaders committed must be applied before this one decides.
-            if consensus.read_barrier().await.is_ok() {
-                leads = true;
-                published.lead(&plane);
-            }
-        } else if !now && leads {
-            leads = false;
-            published.follow(&plane);
-        }
-        if leadership.changed().await.is_err() {
-            return;
-        }
-    }
-}
-
 fn start_agent(
     options: &Options,
     logs: &TaskLogs,
     drivers: BTreeMap<DriverKind, Arc<dyn Driver>>,
-    plane: thread_mpsc::Sender<PlaneInput>,
+    plane: thread_mpsc::Sender<Heard>,
     connections: Connections,
     description: Arc<Description>,
 ) -> Result<(mpsc::UnboundedSender<Input>, watch::Receiver<bool>), StartError> {

@@ -157,6 +157,11 @@ impl Tables {
         self.leaving.range(range).filter_map(|(_, _, id)| self.task(*id))
     }
 
+    /// The tasks of the cluster that fill a slot and shall leave their node, by service, then by slot, then by id.
+    pub fn all_tasks_leaving(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.leaving.iter().filter_map(|(_, _, id)| self.task(*id))
+    }
+
     /// True while any task of the cluster shall leave its node.
     pub fn is_anything_leaving(&self) -> bool {
         !self.leaving.is_empty()

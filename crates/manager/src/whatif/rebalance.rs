@@ -40,15 +40,16 @@ const TRIALS_A_NODE: usize = 32;
 /// Costs the tasks of the cluster once, then a trial for each move and each service that cannot be evened out further; a
 /// trial is about what it takes to place one task.
 pub fn rebalance(tables: &Tables, now: Time, threshold: u32, keep_on: KeepOn<'_>) -> Rebalance {
-    search(tables, now, threshold, limits::REBALANCE_MOVES, keep_on)
+    search(tables, now, threshold, limits::REBALANCE_MOVES, BTreeSet::new(), keep_on)
 }
 
-/// As [`rebalance`], with at most so many moves.
+/// As [`rebalance`], with at most so many moves, and none of these services.
 pub(crate) fn search(
     tables: &Tables,
     now: Time,
     threshold: u32,
     most: usize,
+    left_alone: BTreeSet<ServiceId>,
     keep_on: KeepOn<'_>,
 ) -> Rebalance {
     let mut copy = Copy::of(tables, now);
@@ -66,6 +67,7 @@ pub(crate) fn search(
         ended: !rested,
         real: tables,
         restless: tables.services().filter(|s| is_restless(tables, s, now)).map(|s| s.id).collect(),
+        left_alone,
         comes_and_goes: BTreeMap::new(),
     };
     search.even_out_services();
@@ -98,6 +100,8 @@ struct Search<'a, 'k> {
     real: &'a Tables,
     /// Services whose tasks come and go.
     restless: BTreeSet<ServiceId>,
+    /// Services that are not moved.
+    left_alone: BTreeSet<ServiceId>,
     /// How many tasks of those are on each node.
     comes_and_goes: BTreeMap<NodeId, u32>,
 }
@@ -108,11 +112,15 @@ impl Search<'_, '_> {
         !self.ended
     }
 
+    fn may_be_moved(&self, service: &ServiceId) -> bool {
+        !self.restless.contains(service) && !self.left_alone.contains(service)
+    }
+
     /// Spreads the tasks of each service, by its id.
     fn even_out_services(&mut self) {
         let services: Vec<ServiceId> = self.copy.tables().services().map(|s| s.id).collect();
         let taking = self.copy.tables().nodes().filter(|n| n.takes_tasks()).count();
-        for id in services.into_iter().filter(|id| !self.restless.contains(id)).collect::<Vec<_>>() {
+        for id in services.into_iter().filter(|id| self.may_be_moved(id)).collect::<Vec<_>>() {
             self.even_out(id, taking);
         }
     }
@@ -201,7 +209,7 @@ impl Search<'_, '_> {
         let more = |id: ServiceId| of(from, id).saturating_sub(of(emptiest, id));
         let mut order: Vec<(std::cmp::Reverse<u32>, ServiceId)> = services
             .into_iter()
-            .filter(|id| more(*id) > 0 && !self.restless.contains(id) && movable(tables, *id).is_some())
+            .filter(|id| more(*id) > 0 && self.may_be_moved(id) && movable(tables, *id).is_some())
             .map(|id| (std::cmp::Reverse(more(id)), id))
             .collect();
         order.sort_unstable();
