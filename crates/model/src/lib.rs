@@ -43,8 +43,8 @@ pub use note::{Decision, FilterKind, Lack, Refusal, Rule, Unplaced, Verdict};
 pub use resources::Resources;
 pub use service::{Cluster, Job, Meta, Mode, Namespace, Revision, Service, Version};
 pub use spec::{
-    Condition, DriverKind, Labels, Lifecycle, Limits, LogPolicy, Placement, PortMode, PortSpec, ProgramSpec,
-    Protocol, ReplacePolicy, RestartPolicy, ServiceSpec, TaskSpec, signal_name, signal_number,
+    Condition, DriverKind, Labels, Lifecycle, Limits, LogPolicy, Misfit, Placement, PortMode, PortSpec,
+    ProgramSpec, Protocol, ReplacePolicy, RestartPolicy, ServiceSpec, TaskSpec, signal_name, signal_number,
 };
 pub use state::{Desired, Owner, ProgramState, TaskState};
 pub use steering::{Affinity, Preference, Steering, Strategy, Target};

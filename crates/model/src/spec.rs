@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{
-    Constraint, ConstraintKey, Disruption, Mode, Mount, Platform, Resources, Span, Steering, UpdatePolicy,
+    Constraint, ConstraintKey, Disruption, Mode, Mount, Node, Platform, Resources, Span, Steering,
+    UpdatePolicy,
 };
 
 /// Keys and values that people attach to things.
@@ -267,6 +268,25 @@ impl Placement {
         }
         (self.max_replicas > 0).then_some(self.max_replicas)
     }
+
+    /// What speaks against a node, whatever else is on it.
+    pub fn misfit(&self, node: &Node) -> Option<Misfit<'_>> {
+        if let Some(constraint) = self.constraints.iter().find(|constraint| !constraint.holds(node)) {
+            return Some(Misfit::Constraint(constraint));
+        }
+        let here = &node.description.platform;
+        let fits = self.platforms.is_empty() || self.platforms.iter().any(|p| p.runs_on(here));
+        (!fits).then_some(Misfit::Platform)
+    }
+}
+
+/// Why a node is none for a task, whatever else is on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit<'a> {
+    /// This constraint does not hold there, the first such.
+    Constraint(&'a Constraint),
+    /// Its programs are made for other platforms.
+    Platform,
 }
 
 /// A port that a task serves.

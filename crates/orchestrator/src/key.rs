@@ -2,25 +2,28 @@
 //!
 //! | key | what it looks at |
 //! | --- | --- |
-//! | `Service` | the wanted number against the filled slots; nodes for a global one; a new revision's way |
+//! | `Service` | the wanted number against the filled slots; nodes for a global one; a new revision's way through numbered slots |
+//! | `Update` | a new revision's way through the slots of a global service: apart, because its step costs little and all nodes much |
 //! | `Slot` | one numbered slot: empty, doubled, ended, waiting; its history |
 //! | `Node` | the tasks on it, if they may stay; the global services that want one there |
 //! | `NodeService` | the slot of one global service on one node |
 
 use std::ops::Bound;
 
-use model::{Desired, Mode, NodeId, NodeState, ServiceId, Slot, Task};
+use model::{Desired, Mode, NodeId, NodeState, Service, ServiceId, Slot, Task};
 use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::enforcer;
 use crate::reaper::{self, History};
 use crate::wanted::{self, Found, is_updating};
 
-/// Something to reconcile. Ordered: services, slots, nodes, then single global slots.
+/// Something to reconcile. Ordered: services, updates, slots, nodes, then single global slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A service, or what is left of one that was removed.
     Service(ServiceId),
+    /// The update of a global service.
+    Update(ServiceId),
     /// A numbered slot of a service.
     Slot(ServiceId, u32),
     /// A node, or what is left of one that was removed.
@@ -47,7 +50,10 @@ impl Key {
 pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     match &event.object {
         Object::Task(task) => keys_of_task(task, view, mark),
-        Object::Service(service) => keys_of_service(service.id, view, mark),
+        Object::Service(service) => match &event.before {
+            Some(Object::Service(old)) if is_scaled_alone(old, service) => mark_service(service, mark),
+            _ => keys_of_service(service.id, view, mark),
+        },
         Object::Node(node) => keys_of_node(node.id, view, mark),
         Object::Cluster(_) => keys_of_policy(view, mark),
         Object::Namespace(_) | Object::Job(_) => {}
@@ -114,9 +120,11 @@ fn keys_of_task(task: &Task, view: &Tables, mark: &mut dyn FnMut(Key)) {
             return keys_of_away(task, view, mark);
         }
         let outdated = view.service_use(task.service).by_other_revisions(service.revision) > 0;
+        if outdated || is_updating(service) || service.tries_canaries() {
+            mark(key_of_update(service));
+        }
         // So may it be for the next of those that leave their nodes.
-        let leaving = view.tasks_leaving(service.id).next().is_some();
-        if outdated || is_updating(service) || service.tries_canaries() || leaving {
+        if view.tasks_leaving(service.id).next().is_some() {
             mark(Key::Service(task.service));
         }
     }
@@ -147,11 +155,18 @@ fn keys_of_node(node: NodeId, view: &Tables, mark: &mut dyn FnMut(Key)) {
             continue;
         }
         last = Some(task.service);
-        let updating = || view.service(task.service).is_some_and(|s| is_updating(s));
-        if view.tasks_leaving(task.service).next().is_some() || updating() {
+        if let Some(service) = view.service(task.service).filter(|service| is_updating(service)) {
+            mark(key_of_update(service));
+        }
+        if view.tasks_leaving(task.service).next().is_some() {
             mark(Key::Service(task.service));
         }
     }
+}
+
+/// The key that takes the update of a service further.
+fn key_of_update(service: &Service) -> Key {
+    if service.mode == Mode::Global { Key::Update(service.id) } else { Key::Service(service.id) }
 }
 
 /// The cluster's own settings have changed: how much history is kept, and how long a node may be away.
@@ -164,11 +179,27 @@ fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
     }
 }
 
+fn mark_service(service: &Service, mark: &mut dyn FnMut(Key)) {
+    mark(Key::Service(service.id));
+    mark(key_of_update(service));
+}
+
+/// True for a change of a replicated service that says nothing of a slot that keeps its place: of the number of replicas, or of what is
+/// told of it. No plan makes one, so that no slot was left alone because of it.
+fn is_scaled_alone(old: &Service, new: &Service) -> bool {
+    let replicated = |service: &Service| matches!(service.mode, Mode::Replicated { .. });
+    let (meta, mode, labels, priority) = (new.meta, new.mode, new.labels.clone(), new.priority);
+    replicated(old) && replicated(new) && *new == Service { meta, mode, labels, priority, ..old.clone() }
+}
+
 /// A service has changed, or what was in flight of it has not come about: its slots were left alone
 /// meanwhile, whatever marked them. The service's own key looks at slots that are empty or filled twice,
 /// and at all of a global one; here are the others in which there may be something to do.
 fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::Service(service));
+    if let Some(service) = view.service(service) {
+        mark_service(service, mark);
+    }
     if let Found::Here(wanted) = wanted::find(view, service) {
         for task in view.tasks_of_service(service) {
             let waits = task.desired == Desired::Ready && !task.status.state.is_ended();
@@ -213,7 +244,12 @@ pub fn all_keys(view: &Tables, after: Option<Key>, limit: usize) -> Vec<Key> {
     if matches!(after, None | Some(Key::Service(_))) {
         services_after(view, after, limit, &mut keys);
     }
-    if matches!(after, None | Some(Key::Service(_) | Key::Slot(..))) && keys.len() < limit {
+    if matches!(after, None | Some(Key::Service(_) | Key::Update(_))) {
+        let done = |id| matches!(after, Some(Key::Update(last)) if id <= last);
+        let global = view.global_services().filter(|s| s.mode == Mode::Global).map(|s| s.id);
+        keys.extend(global.filter(|id| !done(*id)).take(limit - keys.len()).map(Key::Update));
+    }
+    if matches!(after, None | Some(Key::Service(_) | Key::Update(_) | Key::Slot(..))) && keys.len() < limit {
         slots_after(view, after, limit, &mut keys);
     }
     if keys.len() < limit {

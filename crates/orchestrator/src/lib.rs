@@ -37,6 +37,7 @@ pub fn reconcile(view: &store::Tables, key: Key, cx: &mut Cx<'_>) -> Plan {
     let mut draft = plan::Draft::new(view, cx);
     match key {
         Key::Service(id) => service::reconcile(&mut draft, id),
+        Key::Update(id) => service::reconcile_update(&mut draft, id),
         Key::Slot(service, n) => slot::reconcile(&mut draft, service, model::Slot::Number(n)),
         Key::Node(id) => node::reconcile(&mut draft, id),
         Key::NodeService(node, service) => slot::reconcile(&mut draft, service, model::Slot::Node(node)),

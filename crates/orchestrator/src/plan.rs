@@ -286,6 +286,14 @@ impl<'a, 'c> Draft<'a, 'c> {
         self.touched.contains(&(service, slot))
     }
 
+    /// The slots of a service to which this plan already does something, in order.
+    pub(crate) fn touched(&self, service: ServiceId) -> impl Iterator<Item = Slot> + '_ {
+        self.touched
+            .range((service, Slot::Number(0))..)
+            .take_while(move |(id, _)| *id == service)
+            .map(|t| t.1)
+    }
+
     fn touch(&mut self, task: &Task) {
         self.touched.insert((task.service, task.slot));
     }

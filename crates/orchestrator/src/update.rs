@@ -19,11 +19,15 @@
 //! every slot has told its verdict, and each does so in bounded time, see [`crate::course`]. A slot that
 //! shows up outdated later (its node was away) is changed at the same pace, and concludes nothing.
 //!
-//! Costs the tasks of the service, and a few counters when no update is under way.
+//! Costs the slots in change, those that have failed, and at most `parallelism` of the others: where each slot stands is kept by the store
+//! ([`store::Rollout`]). A few counters when no update is under way.
 
-use model::{Desired, FailureAction, Rule, Slot, Task, TaskState, Time, UpdateOrder, UpdateState};
+use std::collections::BTreeSet;
 
-use crate::course::{Course, Progress, Verdict};
+use model::{Desired, FailureAction, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
+use store::{Moments, Rollout};
+
+use crate::course::{Course, PLACE_WITHIN, Progress, START_WITHIN, Verdict};
 use crate::plan::{Draft, number_of};
 use crate::wanted::{self, Place, Wanted};
 use crate::{canary, removal, replace, slot};
@@ -31,7 +35,7 @@ use crate::{canary, removal, replace, slot};
 /// What the slots of a service say, and what they wait for.
 #[derive(Default)]
 struct Survey<'t> {
-    /// Slots in change.
+    /// Slots in change. More than may be at once need not all be counted.
     in_change: usize,
     /// Further slots whose new task is still watched.
     on_trial: usize,
@@ -44,10 +48,13 @@ struct Survey<'t> {
     failed: Vec<&'t Task>,
     /// New tasks beside old ones that no node took in time.
     stranded: Vec<&'t Task>,
-    /// Outdated slots: those where nothing runs, those where the old task does, those that failed.
+    /// Outdated slots, each in order: those where nothing runs, those where the old task does, those that failed. Of the first two no more
+    /// than a plan can change.
     idle: Vec<Slot>,
     running: Vec<Slot>,
     tried: Vec<Slot>,
+    /// When a slot may say more although nothing happens.
+    wake_at: Option<Time>,
 }
 
 /// Takes the update of a service as far as it may go now. Batch services have none.
@@ -63,6 +70,9 @@ pub(crate) fn roll(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>) {
     }
     let course = wanted.course();
     let survey = survey(draft, wanted);
+    if let Some(at) = survey.wake_at {
+        draft.wake(at);
+    }
     for task in &survey.stranded {
         draft.reject(task, wanted.why_unplaced(task));
     }
@@ -148,7 +158,7 @@ fn change_some(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, 
     let trial = course.state == Some(UpdateState::Updating) && !survey.proven;
     let on_trial = if trial { survey.on_trial } else { 0 };
     let in_change = survey.in_change + on_trial + draft.created_for(wanted.id());
-    let may_change = match course.policy.parallelism as usize {
+    let may_change = match at_once(wanted) {
         0 => usize::MAX,
         parallelism => parallelism.saturating_sub(in_change),
     };
@@ -162,7 +172,32 @@ fn change_some(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, 
     }
 }
 
-fn survey<'a>(draft: &mut Draft<'_, '_>, wanted: &Wanted<'a>) -> Survey<'a> {
+/// What the slots say. Where they are few, and assertions are checked, every one of them is asked as well.
+fn survey<'a>(draft: &Draft<'_, '_>, wanted: &Wanted<'a>) -> Survey<'a> {
+    let touched = draft.touched(wanted.id());
+    let Some(rollout) = wanted.view.rollout_with_apart(wanted.id(), touched) else {
+        return ask_all(draft, wanted);
+    };
+    let told = ask_some(draft, wanted, &rollout);
+    if cfg!(debug_assertions) && wanted.used().total() <= FEW {
+        let all = ask_all(draft, wanted);
+        let (most, room) = (at_once(wanted), draft.room());
+        assert_eq!(told.essence(most, room), all.essence(most, room), "{rollout:?}");
+        assert!(all.wake_at.is_none_or(|at| told.wake_at.is_some_and(|earlier| earlier <= at)));
+    }
+    told
+}
+
+/// Services of at most so many tasks are asked twice where assertions are checked.
+const FEW: u32 = 100;
+
+/// How many slots may be in change at once; 0: all.
+fn at_once(wanted: &Wanted<'_>) -> usize {
+    wanted.course().policy.parallelism as usize
+}
+
+/// Asks every slot.
+fn ask_all<'a>(draft: &Draft<'_, '_>, wanted: &Wanted<'a>) -> Survey<'a> {
     let mut survey = Survey::default();
     let mut slot_tasks: Vec<&'a Task> = Vec::new();
     for task in wanted.view.tasks_of_service(wanted.id()) {
@@ -176,9 +211,76 @@ fn survey<'a>(draft: &mut Draft<'_, '_>, wanted: &Wanted<'a>) -> Survey<'a> {
     survey
 }
 
+/// Asks the slots that stand apart, and those that may be late. What the others say follows from where they stand.
+fn ask_some<'a>(draft: &Draft<'_, '_>, wanted: &Wanted<'a>, rollout: &Rollout) -> Survey<'a> {
+    let mut survey = Survey::default();
+    let (now, most) = (draft.now, at_once(wanted));
+    let mut asked: BTreeSet<Slot> = rollout.apart().collect();
+    for (moments, within) in [(rollout.waiting(), PLACE_WITHIN), (rollout.starting(), START_WITHIN)] {
+        asked.extend(moments.up_to(now - within));
+        survey.add_on_their_way(moments, now - within, within, most);
+    }
+    survey.add_running(rollout.running(), wanted, now, most);
+    survey.total += rollout.outdated_count() as usize;
+    survey.open |= rollout.outdated_count() > 0;
+    survey.proven |= rollout.found() > 0;
+    survey.idle.extend(rollout.idle().take(draft.room()));
+    survey.running.extend(rollout.outdated().take(draft.room()));
+    for slot in asked {
+        let tasks: Vec<&Task> = wanted.view.tasks_of_slot(wanted.id(), slot).map(|t| &**t).collect();
+        survey.add(draft, wanted, &tasks);
+    }
+    survey.idle.sort();
+    survey.running.sort();
+    survey
+}
+
 impl<'t> Survey<'t> {
+    /// Slots whose new task does not run yet. None is late that came to its state after `early`, nor before `within` has passed since then.
+    fn add_on_their_way(&mut self, moments: &Moments, early: Time, within: Span, most: usize) {
+        self.in_change += moments.count_after(early, most);
+        self.total += moments.len() - moments.up_to(early).count();
+        if let Some(at) = moments.first_after(early) {
+            self.open = true;
+            self.wake(at + within);
+        }
+    }
+
+    /// Slots whose new task runs.
+    fn add_running(&mut self, moments: &Moments, wanted: &Wanted<'_>, now: Time, most: usize) {
+        let policy = wanted.course().policy;
+        self.total += moments.len();
+        let (watched, delayed) = (now - policy.monitor, now - policy.delay);
+        self.proven |= moments.first().is_some_and(|at| at <= watched);
+        if let Some(at) = moments.first_after(watched) {
+            self.open = true;
+            self.wake(at + policy.monitor);
+        }
+        if let Some(at) = moments.first_after(delayed) {
+            self.wake(at + policy.delay);
+        }
+        let in_change = moments.count_after(delayed, most);
+        self.in_change += in_change;
+        self.on_trial += moments.count_after(watched, most).saturating_sub(in_change);
+    }
+
+    /// What follows from it when so many slots may be in change at once, and be changed by this plan.
+    fn essence(&self, most: usize, room: usize) -> impl PartialEq + std::fmt::Debug + use<'t> {
+        let first = |slots: &[Slot]| slots[..slots.len().min(room)].to_vec();
+        let ids = |tasks: &[&Task]| tasks.iter().map(|t| t.id).collect::<Vec<_>>();
+        (
+            [self.in_change.min(most), (self.in_change + self.on_trial).min(most), self.total],
+            (self.proven, self.open, ids(&self.failed), ids(&self.stranded)),
+            [first(&self.idle), first(&self.running), self.tried.clone()],
+        )
+    }
+
+    fn wake(&mut self, at: Time) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
     /// Takes in what one slot says.
-    fn add(&mut self, draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&'t Task]) {
+    fn add(&mut self, draft: &Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&'t Task]) {
         let Some(slot) = tasks.first().map(|t| t.slot) else { return };
         if !takes_part(wanted, slot) {
             return;
@@ -190,7 +292,7 @@ impl<'t> Survey<'t> {
         if in_flight || doubled || draft.has_touched(wanted.id(), slot) {
             // Something else happens to it already.
             self.open = true;
-            return self.wait(draft, None);
+            return self.wait(None);
         }
         let verdict = wanted.verdict(draft.now, tasks);
         self.count(verdict);
@@ -201,7 +303,7 @@ impl<'t> Survey<'t> {
         match (best(true), best(false)) {
             (Some(new), old) => self.add_new(draft, wanted, tasks, new, old, verdict),
             (None, Some(old)) => self.add_outdated(wanted, old, verdict),
-            (None, None) => self.add_empty(draft, wanted, tasks, verdict),
+            (None, None) => self.add_empty(wanted, tasks, verdict),
         }
         self.wait_after_failure(draft, wanted, verdict);
     }
@@ -219,7 +321,7 @@ impl<'t> Survey<'t> {
     /// A slot with a task of the current revision, perhaps beside an old one.
     fn add_new(
         &mut self,
-        draft: &mut Draft<'_, '_>,
+        draft: &Draft<'_, '_>,
         wanted: &Wanted<'_>,
         tasks: &[&'t Task],
         new: &'t Task,
@@ -231,7 +333,7 @@ impl<'t> Survey<'t> {
             // The update found it there. What stands beside it goes at the next look at the slot.
             self.proven |= new.status.state == TaskState::Running;
             if old.is_some() {
-                self.wait(draft, None);
+                self.wait(None);
             }
             return;
         }
@@ -239,18 +341,18 @@ impl<'t> Survey<'t> {
             return;
         }
         match wanted.progress(draft.now, new, tasks) {
-            Progress::OnItsWay(until) => self.wait(draft, Some(until)),
+            Progress::OnItsWay(until) => self.wait(Some(until)),
             Progress::Late if old.is_some() && new.status.state < TaskState::Assigned => {
                 self.stranded.push(new);
             }
             Progress::Late => {}
             Progress::Watched(until) => {
-                draft.wake(until);
+                self.wake(until);
                 let delay = new.status.applied_at + policy.delay;
                 if old.is_some() {
-                    self.wait(draft, Some(until));
+                    self.wait(Some(until));
                 } else if draft.now < delay {
-                    self.wait(draft, Some(delay));
+                    self.wait(Some(delay));
                 } else {
                     self.on_trial += 1;
                 }
@@ -258,9 +360,9 @@ impl<'t> Survey<'t> {
             Progress::Proven => {
                 let delay = new.status.applied_at + policy.delay;
                 if draft.now < delay {
-                    self.wait(draft, Some(delay));
+                    self.wait(Some(delay));
                 } else if old.is_some() || self.is_still_ending(draft, wanted, new, tasks) {
-                    self.wait(draft, None);
+                    self.wait(None);
                 }
             }
         }
@@ -269,8 +371,8 @@ impl<'t> Survey<'t> {
     /// After start-first the old task is a second one in the slot until it has ended. Not for ever: it may
     /// be unable to.
     fn is_still_ending(
-        &self,
-        draft: &mut Draft<'_, '_>,
+        &mut self,
+        draft: &Draft<'_, '_>,
         wanted: &Wanted<'_>,
         new: &Task,
         tasks: &[&Task],
@@ -280,7 +382,7 @@ impl<'t> Survey<'t> {
             && tasks.iter().any(|t| t.id != new.id && wanted::may_run(wanted.view, t))
             && draft.now < until;
         if ending {
-            draft.wake(until);
+            self.wake(until);
         }
         ending
     }
@@ -298,13 +400,7 @@ impl<'t> Survey<'t> {
     }
 
     /// Nothing fills the slot: it is being filled, or it is over.
-    fn add_empty(
-        &mut self,
-        draft: &mut Draft<'_, '_>,
-        wanted: &Wanted<'_>,
-        tasks: &[&'t Task],
-        verdict: Verdict<'_>,
-    ) {
+    fn add_empty(&mut self, wanted: &Wanted<'_>, tasks: &[&'t Task], verdict: Verdict<'_>) {
         let Some(newest) = replace::deciding(tasks, wanted.service.revision) else { return };
         let over = newest.revision == wanted.service.revision && newest.desired == Desired::Complete;
         if over || has_had_its_turn(verdict, None) {
@@ -312,22 +408,22 @@ impl<'t> Survey<'t> {
         }
         self.open |= verdict == Verdict::Untried;
         self.total += usize::from(verdict == Verdict::Untried);
-        self.wait(draft, None);
+        self.wait(None);
     }
 
     /// `delay` counts after a failure as well.
-    fn wait_after_failure(&mut self, draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, verdict: Verdict<'_>) {
+    fn wait_after_failure(&mut self, draft: &Draft<'_, '_>, wanted: &Wanted<'_>, verdict: Verdict<'_>) {
         let Verdict::Failed(task) = verdict else { return };
         let until = task.status.applied_at + wanted.course().policy.delay;
         if task.status.state.is_ended() && draft.now < until {
-            self.wait(draft, Some(until));
+            self.wait(Some(until));
         }
     }
 
-    fn wait(&mut self, draft: &mut Draft<'_, '_>, at: Option<Time>) {
+    fn wait(&mut self, at: Option<Time>) {
         self.in_change += 1;
         if let Some(at) = at {
-            draft.wake(at);
+            self.wake(at);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, Leave, LeaveReason, Mode, Node, NodeId, NodeState, Service, ServiceId, Slot, Task,
+    Availability, Leave, LeaveReason, Misfit, Mode, Node, NodeId, NodeState, Service, ServiceId, Slot, Task,
     TaskSpec, Time,
 };
 use store::{ServiceUse, Tables};
@@ -201,14 +201,11 @@ fn why_lost(node: &Node) -> String {
 
 /// Which constraint does not hold, or that the programs are made for other platforms.
 fn why_unfit(spec: &TaskSpec, node: &Node) -> Option<String> {
-    let placement = &spec.placement;
-    if let Some(constraint) = placement.constraints.iter().find(|constraint| !constraint.holds(node)) {
-        return Some(format!("node {} does not meet {constraint}", name_of(node)));
-    }
-    let here = &node.description.platform;
-    let fits = placement.platforms.is_empty() || placement.platforms.iter().any(|p| p.runs_on(here));
-    let why = || format!("node {} is {}/{}, for which it is not made", name_of(node), here.os, here.arch);
-    (!fits).then(why)
+    let (name, here) = (name_of(node), &node.description.platform);
+    Some(match spec.placement.misfit(node)? {
+        Misfit::Constraint(constraint) => format!("node {name} does not meet {constraint}"),
+        Misfit::Platform => format!("node {name} is {}/{}, for which it is not made", here.os, here.arch),
+    })
 }
 
 /// A node as people know it: its host name, or its id while that is not known.

@@ -4,10 +4,10 @@
 
 mod world;
 
-use model::{Desired, Id, Mode, NodeState, ServiceId, Slot, Task, TaskId, TaskState};
-use orchestrator::{Cx, Key, Plan, reconcile};
-use store::{Change, objects_read};
-use world::{World, replicas, spec};
+use model::{Desired, Id, Mode, NodeState, Service, ServiceId, Slot, Task, TaskId, TaskState};
+use orchestrator::{Cx, Key, Plan, keys_of, reconcile};
+use store::{Change, ChangeSet, Entry, objects_read};
+use world::{World, replicas, spec, with};
 
 const NODES: usize = 50;
 
@@ -96,6 +96,39 @@ fn fill(world: &mut World, service: ServiceId, tasks: u32, first_id: u128) {
     }
 }
 
+/// Half of the slots of the large service have been changed, one at a time, and have been watched for long enough; one is in change.
+fn half_updated(c: &mut Crowd) {
+    let update = model::UpdatePolicy { parallelism: 2, ..model::UpdatePolicy::default() };
+    c.world.policies(c.large, update, model::UpdatePolicy::default());
+    c.world.update(c.large, spec("runs"));
+    let service = c.world.tables.service(c.large).expect("it is there").clone();
+    let Mode::Replicated { replicas } = service.mode else { panic!("it is replicated") };
+    for n in 0..=replicas / 2 {
+        let old = c.task(c.large, n);
+        let node = old.node.expect("it has a node");
+        let id = TaskId::from_u128(3_000_000 + u128::from(n));
+        let made = Change::CreateTask {
+            id,
+            service: c.large,
+            slot: old.slot,
+            revision: service.revision,
+            node: None,
+            desired: Desired::Running,
+            start_after: None,
+        };
+        let shut = Change::DirectTask { task: old.id, desired: Desired::Shutdown };
+        c.world.apply(vec![shut, report(&old, TaskState::Shutdown), made]);
+        if n < replicas / 2 {
+            let assigned =
+                Change::AssignTask { task: id, node, ports: Box::default(), named: Box::default() };
+            c.world.apply(vec![assigned]);
+            let new = c.task(c.large, n);
+            c.world.apply(vec![report(&new, TaskState::Running)]);
+        }
+    }
+    c.world.now = c.world.now + model::Span::from_secs(30);
+}
+
 type Row = (&'static str, fn(&mut Crowd), fn(&Crowd) -> Key, u64, usize);
 
 /// What happens, which key is looked at, how much may be read at most, and how many changes come of it at least.
@@ -129,6 +162,18 @@ const ROWS: &[Row] = &[
         2,
     ),
     (
+        "the first step of an update of the large one",
+        |c| {
+            let update = model::UpdatePolicy { parallelism: 3, ..model::UpdatePolicy::default() };
+            c.world.policies(c.large, update, model::UpdatePolicy::default());
+            c.world.update(c.large, spec("runs"));
+        },
+        |c| Key::Service(c.large),
+        60,
+        7,
+    ),
+    ("a step in the middle of it", half_updated, |c| Key::Service(c.large), 40, 3),
+    (
         "five replicas fewer of the large one",
         |c| {
             let service = c.world.tables.service(c.large).expect("it is there").clone();
@@ -154,6 +199,46 @@ fn a_look_costs_what_must_change_and_not_what_is_there() {
         });
         assert_eq!(costs[0], costs[1], "{what}");
         assert!(costs[0] <= *most, "{what}: {} objects read", costs[0]);
+    }
+}
+
+#[test]
+fn slots_that_ended_for_good_cost_nothing() {
+    let costs = [1_000, 100_000].map(|tasks| {
+        let mut crowd = Crowd::of(10);
+        let world = &mut crowd.world;
+        let once = with(spec("runs"), |spec| spec.replace.condition = model::Condition::None);
+        let service = world.create(replicas(tasks), once);
+        fill(world, service, tasks, 6_000_000);
+        for n in 0..tasks {
+            let task = world.filling(service, Slot::Number(n)).expect("every slot is filled");
+            let over = Change::DirectTask { task: task.id, desired: Desired::Complete };
+            world.apply(vec![report(&task, TaskState::Failed), over]);
+        }
+        let (read, plan) = crowd.look(Key::Service(service));
+        assert!(plan.is_quiet(), "{:?}", plan.set);
+        read
+    });
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs[0] <= 8, "{} objects read", costs[0]);
+}
+
+#[test]
+fn to_hear_that_a_service_is_scaled_costs_no_task() {
+    for tasks in [1_000, 100_000] {
+        let crowd = Crowd::of(tasks);
+        let mut tables = crowd.world.tables.clone();
+        let mut service = Service::clone(tables.service(crowd.large).expect("it is there"));
+        service.mode = replicas(tasks + 5);
+        let set = ChangeSet::of(vec![Change::UpdateService(service)]);
+        let entry = Entry { feature_level: store::FEATURE_LEVEL, time: crowd.world.now, sets: vec![set] };
+        let applied = tables.apply(tables.index() + 1, &entry);
+        let (mut marked, before) = (Vec::new(), objects_read());
+        for event in &applied.events {
+            keys_of(event, &tables, &mut |key| marked.push(key));
+        }
+        assert!(marked.contains(&Key::Service(crowd.large)), "{marked:?}");
+        assert!(objects_read() - before <= 4, "{} objects read", objects_read() - before);
     }
 }
 
@@ -184,4 +269,26 @@ fn a_node_costs_its_tasks() {
         let (read, plan) = crowd.look(Key::Service(crowd.large));
         assert!(plan.set.changes.is_empty() && read <= 60, "{read} objects read while no more may begin");
     }
+}
+
+#[test]
+fn a_step_of_a_global_update_costs_the_nodes_in_change() {
+    let costs = [200, 3_000].map(|nodes: usize| {
+        let names: Vec<String> = (0..nodes).map(|n| format!("n{n}")).collect();
+        let names: Vec<&str> = names.iter().map(|n| &**n).collect();
+        let mut world = World::new(&names);
+        world.sweeps = false;
+        let service = world.create(Mode::Global, spec("runs"));
+        world.settle();
+        let update = model::UpdatePolicy { parallelism: 3, ..model::UpdatePolicy::default() };
+        world.policies(service, update, model::UpdatePolicy::default());
+        world.update(service, spec("runs"));
+        let crowd = Crowd { world, large: service, small: service };
+        let (read, plan) = crowd.look(Key::Update(service));
+        let made = plan.set.changes.iter().filter(|c| matches!(c, Change::CreateTask { .. })).count();
+        assert_eq!(made, 3, "{:?}", plan.set);
+        read
+    });
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs[0] <= 60, "{} objects read", costs[0]);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{RevisionId, Service, ServiceId, Task, TaskId, Unplaced};
+use model::{Index, RevisionId, Service, ServiceId, Slot, Task, TaskId, Unplaced};
 use store::{ChangeSet, Tables};
 
 use crate::field::Field;
@@ -147,12 +147,21 @@ struct Pass<'v, 'l> {
     out: Placements,
 }
 
+/// The place of a task among those of its group.
+type Turn = (Index, Slot, TaskId);
+
+fn turn(task: &Task) -> Turn {
+    (task.created, task.slot, task.id)
+}
+
 /// Tasks that found no node.
 struct Left<'v> {
     service: &'v Arc<Service>,
     revision: RevisionId,
     need: Need<'v>,
     tasks: Vec<&'v Arc<Task>>,
+    /// The first of the group that is in flight. None after it is told a reason before it is: see [`Pass::ends`].
+    in_flight: Option<Turn>,
     /// The first and the last of the group, when its tasks were not read because nothing is probably new for them.
     unread: Option<(&'v Task, &'v Task)>,
     /// The first of those without a node wait for room that is kept for them on these seats.
@@ -227,6 +236,7 @@ impl<'v, 'l> Pass<'v, 'l> {
             return self.leave(group, need, Vec::new(), found_unread(found, first, last));
         }
         let mut left = Vec::new();
+        let mut in_flight = None;
         let mut stuck = found.is_some();
         while tasks.peek().is_some() {
             if self.budget() == 0 {
@@ -234,7 +244,7 @@ impl<'v, 'l> Pass<'v, 'l> {
                 break;
             }
             let batch = tasks.by_ref().take(self.budget());
-            let (made_for_node, free) = self.settled(batch);
+            let (made_for_node, free) = self.settled(batch, &mut in_flight);
             left.extend(self.confirm(group.service, &need, &made_for_node));
             self.end_part(group.service, seats);
             // They are equal: where one finds no node, neither do those after it.
@@ -246,6 +256,7 @@ impl<'v, 'l> Pass<'v, 'l> {
         if !left.is_empty() {
             self.out.unplaced += left.len();
             self.leave(group, need, left, (found, None));
+            self.left.last_mut().into_iter().for_each(|left| left.in_flight = in_flight);
         } else {
             self.count_asked(&need);
         }
@@ -263,7 +274,8 @@ impl<'v, 'l> Pass<'v, 'l> {
             if need.steering.preempt { self.keep_room(group.service, &need, &tasks) } else { Vec::new() };
         self.count_asked(&need);
         let (service, revision, taken) = (group.service, group.revision, Vec::new());
-        self.left.push(Left { service, revision, need, tasks, unread, kept, taken, found });
+        let in_flight = None;
+        self.left.push(Left { service, revision, need, tasks, in_flight, unread, kept, taken, found });
     }
 
     /// Makes room for tasks without a node; returns where, for the first of them.
@@ -290,8 +302,8 @@ impl<'v, 'l> Pass<'v, 'l> {
 
     /// The first and the last task of a group that wait for any node, and how many there are, when they are settled.
     ///
-    /// Looking at these two is enough in practice: reasons are given from the first on, so that a group whose ends have the
-    /// reason has it throughout. Only where a pass was cut short while a reason changed, and changed back before the next,
+    /// Looking at these two is enough in practice: reasons are given from the first on, and to none after one that is in flight, so that a
+    /// group whose ends have the reason has it throughout. Only where a pass was cut short while a reason changed, and changed back before the next,
     /// some in the middle keep the other text until it changes again.
     fn ends(&self, group: &Group<'v>) -> Option<(usize, &'v Task, &'v Task)> {
         let (count, first, last) = self.view.waiting_ends(group.service.id, group.revision)?;
@@ -313,10 +325,11 @@ impl<'v, 'l> Pass<'v, 'l> {
     }
 
     /// The tasks that are not in flight, those made for a node apart. The version of one in flight is not known yet, so
-    /// that no guard could name it.
+    /// that no guard could name it. `in_flight` becomes the first of those, unless it is known.
     fn settled(
         &mut self,
         tasks: impl Iterator<Item = &'v Arc<Task>>,
+        in_flight: &mut Option<Turn>,
     ) -> (Vec<&'v Arc<Task>>, Vec<&'v Arc<Task>>) {
         let view = self.view;
         let held = &mut self.out.held;
@@ -326,6 +339,9 @@ impl<'v, 'l> Pass<'v, 'l> {
             let settled = view.is_settled(task.modified);
             // The event of a task that is made wakes the scheduler; that of one that is explained does not.
             *held |= !settled && view.is_settled(task.created);
+            if !settled && in_flight.is_none() {
+                *in_flight = Some(turn(task));
+            }
             settled
         });
         settled.partition(|task| task.node.is_some())
@@ -431,7 +447,7 @@ impl<'v, 'l> Pass<'v, 'l> {
                 let told = |task: &Task| found.is_some() && task.unplaced.as_deref() == found.as_ref();
                 if !told(first) || !told(last) {
                     let tasks = self.view.tasks_waiting_of(left.service.id, left.revision);
-                    let (_, free) = self.settled(tasks);
+                    let (_, free) = self.settled(tasks, &mut left.in_flight);
                     left.tasks = free;
                 }
             }
@@ -443,8 +459,10 @@ impl<'v, 'l> Pass<'v, 'l> {
             }
             let free = &free[left.kept.len().min(free.len())..];
             if !free.is_empty() {
+                let before = |task: &&Arc<Task>| left.in_flight.is_none_or(|first| turn(task) < first);
+                let told = free.partition_point(before);
                 match found.or_else(|| self.reason(&left.need)) {
-                    Some(why) => self.explain(left.service, free, why, &mut budget),
+                    Some(why) => self.explain(left.service, &free[..told], why, &mut budget),
                     // A pass frees nothing, so only nodes in flight can be the ones that would take them.
                     None => self.out.held = true,
                 }

@@ -337,6 +337,27 @@ fn what_is_in_flight_counts_and_is_left_alone() {
     assert_eq!(last, Placements { visited: last.visited, ..Placements::default() });
 }
 
+/// The pass asks only the first and the last of a group whether they know the reason. So none after one in flight may be told it before
+/// that one is.
+#[test]
+fn a_reason_passes_over_nobody_who_is_in_flight() {
+    let mut w = World::new([node(1)]);
+    w.service(1, spec(reserve(5 * CPU, 0)));
+    let tasks = w.tasks(1, 3);
+    w.settle();
+    w.describe(1, |d| d.resources = reserve(CPU, 0));
+    let other = model::Unplaced { refusals: Vec::new() };
+    let explain = Change::ExplainTasks { tasks: vec![task_id(tasks[1])], unplaced: Some(other.into()) };
+    let decided = schedule(&laid_over(&w.tables, vec![explain.clone()]), &Limits::default());
+    assert!(decided.held, "it looks again");
+    let mut sets = decided.sets;
+    sets.insert(0, ChangeSet::of(vec![explain]));
+    w.entry(sets);
+    w.settle();
+    let whys: Vec<String> = tasks.iter().map(|task| w.why(*task)).collect();
+    assert!(whys.iter().all(|why| why.ends_with("5 wanted, 1 free)")), "{whys:?}");
+}
+
 #[test]
 fn a_node_in_flight_is_neither_used_nor_blamed() {
     let mut w = World::new([node(1), node(2)]);

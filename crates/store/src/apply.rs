@@ -34,7 +34,7 @@ pub struct Applied {
 
 /// Versions of objects that are only laid over begin here, far above every index, so that no guard that
 /// was read from them can ever hold in the log.
-const SPECULATED: Version = 1 << 62;
+pub(crate) const SPECULATED: Version = 1 << 62;
 
 impl Tables {
     /// Applies an entry of the log. `index` must be above every index before.

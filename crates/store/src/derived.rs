@@ -168,6 +168,8 @@ pub struct ServiceUse {
     running: u32,
     /// The slots that are filled.
     slots: Places,
+    /// The slots in which a task of a revision ended for good, by revision; sorted, without empty ones.
+    over: Arc<Vec<(RevisionId, Places)>>,
     /// What ended tasks say of their slots, by revision; sorted, without empty ones. Kept for batch services alone.
     ends: Option<Arc<Vec<(RevisionId, Ends)>>>,
 }
@@ -288,6 +290,21 @@ impl ServiceUse {
         self.slots.numbers().first_missing(from)
     }
 
+    /// The lowest numbered slot from `from` on that nothing fills, and in which no task of the revision ended for good. Those are passed
+    /// over by intervals.
+    pub fn first_vacant(&self, revision: RevisionId, from: u32) -> u32 {
+        let over = self.over.binary_search_by_key(&revision, |(id, _)| *id).map(|at| &self.over[at].1);
+        let mut n = from;
+        loop {
+            let filled = self.slots.numbers().first_missing(n);
+            let vacant = over.as_ref().map_or(filled, |over| over.numbers().first_missing(filled));
+            if vacant == filled {
+                return vacant;
+            }
+            n = vacant;
+        }
+    }
+
     /// The highest numbered slot that something fills.
     pub fn highest_filled(&self) -> Option<u32> {
         self.slots.numbers().highest()
@@ -298,6 +315,7 @@ impl ServiceUse {
         self.total += 1;
         self.by_state[place(task.status.state)] += 1;
         self.running += u32::from(runs(task));
+        self.count_over(task, true);
         self.count_end(task, true);
         if !task.fills_slot() {
             return;
@@ -315,6 +333,7 @@ impl ServiceUse {
         self.total -= 1;
         self.by_state[place(task.status.state)] -= 1;
         self.running -= u32::from(runs(task));
+        self.count_over(task, false);
         self.count_end(task, false);
         if !task.fills_slot() {
             return;
@@ -335,8 +354,32 @@ impl ServiceUse {
         self.by_state[place(new.status.state)] += 1;
         self.running -= u32::from(runs(old));
         self.running += u32::from(runs(new));
+        self.count_over(old, false);
+        self.count_over(new, true);
         self.count_end(old, false);
         self.count_end(new, true);
+    }
+
+    fn count_over(&mut self, task: &Task, there: bool) {
+        if task.desired != Desired::Complete || !task.status.state.is_ended() {
+            return;
+        }
+        let all = Arc::make_mut(&mut self.over);
+        match (all.binary_search_by_key(&task.revision, |(id, _)| *id), there) {
+            (Ok(at), true) => all[at].1.add(task.slot),
+            (Err(at), true) => {
+                let mut places = Places::default();
+                places.add(task.slot);
+                all.insert(at, (task.revision, places));
+            }
+            (Ok(at), false) => {
+                all[at].1.take(task.slot);
+                if all[at].1.len() == 0 {
+                    all.remove(at);
+                }
+            }
+            (Err(_), false) => {}
+        }
     }
 
     fn count_end(&mut self, task: &Task, there: bool) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     Cluster, Decision, Index, Job, JobId, Namespace, NamespaceId, Node, NodeId, NodeState, Revision,
-    RevisionId, Service, ServiceId, Time,
+    RevisionId, Service, ServiceId, Slot, Time,
 };
 
 use crate::tables::{NodeEntry, NodeMarks, RevisionEntry, ServiceEntry, Tables, folded};
@@ -85,6 +85,7 @@ impl Tables {
             }
         }
         self.keep_ends(id, handle, new.is_some_and(|service| service.mode.is_batch()));
+        self.keep_rollout(handle);
     }
 
     /// What ended tasks say of their slots is kept for batch services alone. Their mode never changes, so that nearly always
@@ -124,6 +125,7 @@ impl Tables {
 
     pub(crate) fn set_node(&mut self, id: NodeId, new: Option<Arc<Node>>) {
         let handle = self.node_handle(id);
+        let stood = self.stands_on(id);
         let Some(entry) = self.nodes.get_mut(handle) else { return };
         let load = (entry.used.active(), id);
         if new.is_some() {
@@ -136,6 +138,9 @@ impl Tables {
             _ => self.down.remove(&id).is_some(),
         };
         entry.node = new;
+        for (service, stood) in stood {
+            self.keep_stand(service, Slot::Node(id), stood);
+        }
     }
 
     /// The handle of a node's id; a new one when it is not known.

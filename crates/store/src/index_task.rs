@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::{Desired, Resources, ServiceId, Slot, Task, TaskId, TaskState, Time};
 
 use crate::ServiceUse;
+use crate::rollout::Stand;
 use crate::slab::NONE;
 use crate::tables::{Tables, TaskEntry};
 
@@ -59,12 +60,15 @@ impl Tables {
     /// The second part: what is known by service, and what waits.
     pub(crate) fn index_in_service(&mut self, handle: u32) {
         let Some(TaskEntry { task, service, .. }) = self.tasks.get(handle).cloned() else { return };
+        let stood = self.stand(service, task.slot);
         match task.slot {
             Slot::Number(n) => self.by_number.insert((service, n, handle)).is_some(),
             Slot::Node(node) => self.by_node_slot.insert((service, node, handle)).is_some(),
         };
         self.index_waits(None, Some(&task), handle);
         self.with_service_use(service, |used| used.count(&task));
+        self.keep_stand(service, task.slot, stood);
+        self.keep_rollout(service);
     }
 
     /// The third part: what is known by node.
@@ -79,6 +83,7 @@ impl Tables {
 
     /// The same task, changed; answers what it was. Its service, slot, revision and `created` never change.
     pub(crate) fn replace_task(&mut self, handle: u32, new: Arc<Task>) -> Option<Arc<Task>> {
+        let stood = self.stand_of(handle);
         let entry = self.tasks.get_mut(handle)?;
         let (service, was_on) = (entry.service, entry.node);
         let old = std::mem::replace(&mut entry.task, Arc::clone(&new));
@@ -101,11 +106,14 @@ impl Tables {
         }
         if old.fills_slot() == new.fills_slot() {
             self.with_service_use(service, |used| used.recount(&old, &new));
+            self.keep_stand(service, new.slot, stood);
         } else {
             self.with_service_use(service, |used| {
                 used.uncount(&old);
                 used.count(&new);
             });
+            self.keep_stand(service, new.slot, stood);
+            self.keep_rollout(service);
         }
         Some(old)
     }
@@ -113,6 +121,7 @@ impl Tables {
     /// Forgets a task; answers what it was. What is known of its service and node stays; see `forget_service` and
     /// `forget_node`.
     pub(crate) fn remove_task(&mut self, handle: u32) -> Option<Arc<Task>> {
+        let stood = self.stand_of(handle);
         let TaskEntry { task, service, node } = self.tasks.remove(handle)?;
         self.task_handles.remove(task.id.0);
         match task.slot {
@@ -127,7 +136,18 @@ impl Tables {
             self.reserve(node, &task, false);
         }
         self.with_service_use(service, |used| used.uncount(&task));
+        self.keep_stand(service, task.slot, stood);
+        self.keep_rollout(service);
         Some(task)
+    }
+
+    /// Where the slot of a task stands, if that is kept.
+    fn stand_of(&self, handle: u32) -> Option<Stand> {
+        if self.rollouts.is_empty() {
+            return None;
+        }
+        let entry = self.tasks.get(handle)?;
+        self.stand(entry.service, entry.task.slot)
     }
 
     /// Notes the handle of a task's node beside the task; answers it.

@@ -24,6 +24,7 @@ mod id_map;
 mod index;
 mod index_task;
 mod moving;
+mod rollout;
 mod slab;
 mod slots;
 mod tables;
@@ -34,6 +35,7 @@ pub use change::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId, Refus
 pub use derived::{NodeUse, ServiceUse};
 pub use event::{Action, Event, EventId, EventIdError, Object};
 pub use event_log::{About, AboutTask, EventLog, Fact, Gone, KeptEvent, Subject};
+pub use rollout::{Moments, Rollout};
 #[cfg(debug_assertions)]
 pub use slab::objects_read;
 pub use tables::{Table, Tables};

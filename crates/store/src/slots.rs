@@ -31,6 +31,11 @@ impl Places {
         &self.numbers
     }
 
+    /// Each slot once, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.numbers.iter().map(Slot::Number).chain(self.nodes.iter().copied().map(Slot::Node))
+    }
+
     /// The slots that are in it more than once, in order.
     pub(crate) fn doubled(&self) -> impl ExactSizeIterator<Item = Slot> + '_ {
         self.more.keys().copied()

@@ -12,6 +12,7 @@ use model::{
 
 use crate::derived::{NodeUse, ServiceUse};
 use crate::id_map::IdMap;
+use crate::rollout::Rollout;
 use crate::slab::Slab;
 
 /// A table, for [`Tables::table_index`].
@@ -73,6 +74,8 @@ pub struct Tables {
 
     pub(crate) service_handles: OrdMap<ServiceId, u32>,
     pub(crate) services: Slab<ServiceEntry>,
+    /// How far services are with a revision that is on its way, by their handles.
+    pub(crate) rollouts: OrdMap<u32, Arc<Rollout>>,
     /// The last decisions about each service, oldest first.
     pub(crate) decisions: OrdMap<ServiceId, Arc<Vec<Decision>>>,
 
@@ -186,6 +189,7 @@ impl Tables {
             down: OrdSet::new(),
             service_handles: OrdMap::new(),
             services: Slab::new(),
+            rollouts: OrdMap::new(),
             decisions: OrdMap::new(),
             task_handles: IdMap::new(),
             tasks: Slab::new(),

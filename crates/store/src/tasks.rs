@@ -71,12 +71,20 @@ impl Tables {
         numbered.into_iter().flatten().chain(self.on_nodes(of, first..=LAST_NODE))
     }
 
-    fn numbered(&self, service: u32, slots: RangeInclusive<u32>) -> impl Iterator<Item = &Arc<Task>> {
+    pub(crate) fn numbered(
+        &self,
+        service: u32,
+        slots: RangeInclusive<u32>,
+    ) -> impl Iterator<Item = &Arc<Task>> {
         let range = (service, *slots.start(), 0)..=(service, *slots.end(), u32::MAX);
         InSlots::new(self, self.by_number.range(range).map(|(_, slot, task)| (*slot, *task)))
     }
 
-    fn on_nodes(&self, service: u32, slots: RangeInclusive<NodeId>) -> impl Iterator<Item = &Arc<Task>> {
+    pub(crate) fn on_nodes(
+        &self,
+        service: u32,
+        slots: RangeInclusive<NodeId>,
+    ) -> impl Iterator<Item = &Arc<Task>> {
         let range = (service, *slots.start(), 0)..=(service, *slots.end(), u32::MAX);
         InSlots::new(self, self.by_node_slot.range(range).map(|(_, slot, task)| (*slot, *task)))
     }
@@ -160,8 +168,8 @@ impl Tables {
     }
 }
 
-const FIRST_NODE: NodeId = NodeId::from_u128(0);
-const LAST_NODE: NodeId = NodeId::from_u128(u128::MAX);
+pub(crate) const FIRST_NODE: NodeId = NodeId::from_u128(0);
+pub(crate) const LAST_NODE: NodeId = NodeId::from_u128(u128::MAX);
 const FIRST_TASK: TaskId = TaskId::from_u128(0);
 const LAST_TASK: TaskId = TaskId::from_u128(u128::MAX);
 

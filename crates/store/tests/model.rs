@@ -3,16 +3,17 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use common::*;
 use model::{
     BoundPort, Desired, Mode, Mount, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule,
-    ServiceId, Sharing, Slot, Task, TaskId, TaskState, Time, Volume,
+    Service, ServiceId, Sharing, Slot, Task, TaskId, TaskState, Time, Volume,
 };
 use proptest::prelude::*;
 use store::codec::{digest, read_snapshot, write_snapshot};
 use store::{
-    Action, Change, ChangeSet, Entry, EventId, EventLog, FEATURE_LEVEL, NodeUse, Object, ObjectId,
+    Action, Change, ChangeSet, Entry, EventId, EventLog, FEATURE_LEVEL, NodeUse, Object, ObjectId, Rollout,
     ServiceUse, Table, Tables,
 };
 
@@ -28,7 +29,7 @@ fn offering(n: u32) -> model::Node {
     let mut node = node(n);
     let sharing = Sharing::OneWriter;
     let volume = Volume { path: "/d".into(), read_only: false, sharing };
-    std::sync::Arc::make_mut(&mut node.description).volumes.insert("data".into(), volume);
+    Arc::make_mut(&mut node.description).volumes.insert("data".into(), volume);
     node
 }
 
@@ -37,7 +38,7 @@ fn using(n: u32, service: u32, reserve: Resources) -> model::Revision {
     let mut revision = revision(n, service, reserve);
     if n % 10 > 1 {
         let mounts = vec![Mount { volume: "data".into(), read_only: n % 10 == 3 }];
-        std::sync::Arc::make_mut(&mut revision.task).mounts = mounts;
+        Arc::make_mut(&mut revision.task).mounts = mounts;
     }
     revision
 }
@@ -152,11 +153,11 @@ fn node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
     facts.users.sort();
     let writers = facts.users.iter().filter(|(_, read_only)| !read_only).count();
     assert!(writers <= 1, "{writers} tasks write to the volume of {node}");
-    let failed = |t: &&std::sync::Arc<Task>| {
+    let failed = |t: &&Arc<Task>| {
         matches!(t.status.state, TaskState::Failed | TaskState::Rejected) && matches!(t.slot, Slot::Number(_))
     };
     let count = |revision| {
-        let of = |t: &&std::sync::Arc<Task>| t.node == Some(node) && t.revision == revision;
+        let of = |t: &&Arc<Task>| t.node == Some(node) && t.revision == revision;
         tables.tasks().filter(of).filter(failed).count() as u32
     };
     facts.failures = revisions().map(count).collect();
@@ -249,7 +250,7 @@ fn read_service_facts(used: &ServiceUse) -> ServiceFacts {
     }
 }
 
-fn ids<'a>(tasks: impl Iterator<Item = &'a std::sync::Arc<Task>>) -> Vec<TaskId> {
+fn ids<'a>(tasks: impl Iterator<Item = &'a Arc<Task>>) -> Vec<TaskId> {
     tasks.map(|t| t.id).collect()
 }
 
@@ -258,6 +259,86 @@ fn sorted<K: Ord>(tables: &Tables, wanted: impl Fn(&Task) -> bool, key: impl Fn(
     let mut tasks: Vec<&Task> = tables.tasks().map(|t| &**t).filter(|t| wanted(t)).collect();
     tasks.sort_by_key(|t| key(t));
     tasks.iter().map(|t| t.id).collect()
+}
+
+/// Where a slot stands, and since when.
+type Stands = BTreeMap<Slot, (&'static str, i64)>;
+
+/// How far the slots of a service are with its revision, slot by slot.
+fn rollout_facts(tables: &Tables, service: &Service) -> Option<Stands> {
+    let status = service.update_status.as_ref();
+    let of_other =
+        |t: &Arc<Task>| t.service == service.id && t.fills_slot() && t.revision != service.revision;
+    let active = status.is_some_and(|s| s.state.is_active());
+    let kept = !service.tries_canaries() && (active || tables.tasks().any(of_other));
+    if service.mode.is_batch() || !kept {
+        return None;
+    }
+    let mut facts = BTreeMap::new();
+    for slot in (0..9).map(Slot::Number).chain((1..=NODES).map(|n| Slot::Node(node_id(n)))) {
+        let takes_part = match (slot, service.mode) {
+            (Slot::Number(n), Mode::Replicated { replicas }) => n < replicas,
+            (Slot::Node(id), Mode::Global) => {
+                tables.node(id).is_some_and(|n| n.takes_tasks() && tables.is_settled(n.meta.modified))
+            }
+            _ => false,
+        };
+        let tasks: Vec<&Task> = tables.tasks_of_slot(service.id, slot).map(|t| &**t).collect();
+        if takes_part && let Some(stands) = stands(tables, service, &tasks) {
+            facts.insert(slot, stands);
+        }
+    }
+    Some(facts)
+}
+
+fn stands(tables: &Tables, service: &Service, tasks: &[&Task]) -> Option<(&'static str, i64)> {
+    let began = service.update_status.as_ref().map_or(0, |s| s.began);
+    let is_new = |t: &Task| t.revision == service.revision && t.created > began;
+    let new = tasks.iter().filter(|t| is_new(t)).count();
+    let held = tasks.iter().filter(|t| t.holds_reservation()).count();
+    let filling: Vec<&&Task> = tasks.iter().filter(|t| t.fills_slot()).collect();
+    let stands = match (&filling[..], new) {
+        _ if tasks.is_empty() => return None,
+        // In flight.
+        _ if tasks.iter().any(|t| !tables.is_settled(t.modified)) => ("apart", 0),
+        ([one], 1) if is_new(one) => match one.status.state {
+            TaskState::New | TaskState::Pending => ("waiting", one.created_at.0),
+            TaskState::Running if held == 1 => ("running", one.status.applied_at.0),
+            TaskState::Running => ("apart", 0),
+            _ => ("starting", one.status.applied_at.0),
+        },
+        ([one], 0) if one.revision == service.revision => return None,
+        ([one], 0) if one.desired == Desired::Running && one.status.state == TaskState::Running => {
+            ("outdated", 0)
+        }
+        ([_], 0) => ("idle", 0),
+        _ => ("apart", 0),
+    };
+    Some(stands)
+}
+
+fn read_rollout(rollout: &Rollout) -> Stands {
+    let mut facts = BTreeMap::new();
+    for (stands, slots) in [
+        ("idle", rollout.idle().collect::<Vec<_>>()),
+        ("outdated", rollout.outdated().collect()),
+        ("apart", rollout.apart().collect()),
+    ] {
+        facts.extend(slots.into_iter().map(|slot| (slot, (stands, 0))));
+    }
+    for (stands, moments) in
+        [("waiting", rollout.waiting()), ("starting", rollout.starting()), ("running", rollout.running())]
+    {
+        let mut at = moments.first();
+        while let Some(now) = at {
+            let before: BTreeSet<Slot> = moments.up_to(Time(now.0 - 1)).collect();
+            let here = moments.up_to(now).filter(|slot| !before.contains(slot));
+            facts.extend(here.map(|slot| (slot, (stands, now.0))));
+            at = moments.first_after(now);
+        }
+        assert_eq!(moments.count_after(Time(i64::MIN), usize::MAX), moments.len());
+    }
+    facts
 }
 
 /// Every index and derived table says what follows from the objects.
@@ -286,6 +367,17 @@ fn check(tables: &Tables) {
             "service {n}"
         );
         assert_eq!(ids(tables.tasks_of_service(service)), sorted(tables, |t| t.service == service, age));
+        for revision in revisions() {
+            let over = |t: &Task| {
+                t.revision == revision && t.desired == Desired::Complete && t.status.state.is_ended()
+            };
+            let taken =
+                |n: u32| tables.tasks_of_slot(service, Slot::Number(n)).any(|t| t.fills_slot() || over(t));
+            let vacant = (0..).find(|n| !taken(*n)).unwrap_or(0);
+            assert_eq!(tables.service_use(service).first_vacant(revision, 0), vacant, "service {n}");
+        }
+        let facts = tables.service(service).and_then(|service| rollout_facts(tables, service));
+        assert_eq!(tables.rollout(service).map(read_rollout), facts, "service {n}");
         let slots = (0..5).map(Slot::Number).chain((1..=NODES).map(|n| Slot::Node(node_id(n))));
         for slot in slots {
             let of_slot = sorted(tables, |t| t.service == service && t.slot == slot, age);
