@@ -215,7 +215,7 @@ fn a_volume_that_is_shared_less_gives_up_as_few_users_as_it_can() {
                 None => w.describe("a", |d| d.volumes.clear()),
             }
             w.settle();
-            let left = [writers, readers].map(|s| w.running(s) as u32);
+            let left = [writers, readers].map(|s| w.running(s));
             assert_eq!(left, if paused { [3, 2] } else { stay }, "{now:?} {paused}");
             let told = dismissed(&w, writers);
             assert_eq!(told.len(), if paused { 0 } else { 3 - stay[0] as usize }, "{now:?}: {told:?}");

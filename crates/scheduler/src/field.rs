@@ -22,6 +22,9 @@ struct Gone {
     wanted_of: Option<ServiceId>,
 }
 
+/// A volume, a task that uses it, and whether it only reads.
+type Mounted = (Arc<str>, TaskId, bool);
+
 /// One node with what the pass has promised to tasks on it.
 pub(crate) struct Seat<'v> {
     /// The node.
@@ -52,7 +55,7 @@ pub(crate) struct Seat<'v> {
     named: Option<Box<BTreeSet<NamedResource>>>,
     /// Tasks of which this pass has promised that they use a volume, and whether they only read; seldom any.
     #[allow(clippy::box_collection, reason = "a pass goes through seats at random, and their size counts")]
-    volumes: Option<Box<Vec<(Arc<str>, TaskId, bool)>>>,
+    volumes: Option<Box<Vec<Mounted>>>,
     /// The turn in which `taken` counts.
     turn: u32,
     /// Tasks of that turn's service that the pass has placed here.

@@ -25,6 +25,9 @@ const HOLDERS: usize = 16;
 /// Holders of a port that a sentence names.
 const HOLDERS_NAMED: usize = 3;
 
+/// A node, and a task that uses there what is wanted.
+type Holder = (NodeId, TaskId);
+
 /// The refusals of many nodes to one group of equal tasks, as they are counted.
 pub(crate) struct Tally<'v, 'n> {
     need: &'n Need<'v>,
@@ -43,7 +46,7 @@ pub(crate) struct Tally<'v, 'n> {
     ports: BTreeMap<usize, Vec<(NodeId, TaskId)>>,
     open: [u32; 2],
     /// Nodes, and where somebody uses the volume who.
-    volumes: BTreeMap<(usize, VolumeLack), (u32, Vec<(NodeId, TaskId)>)>,
+    volumes: BTreeMap<(usize, VolumeLack), (u32, Vec<Holder>)>,
 }
 
 /// Why a node takes no new tasks; the first that applies.
