@@ -15,6 +15,7 @@ use store::{Change, ChangeSet, Event, Object, Tables};
 
 use crate::enforcer;
 use crate::reaper::{self, History};
+use crate::slot;
 use crate::wanted::{self, Found, is_updating};
 
 /// Something to reconcile. Ordered: services, updates, slots, nodes, then single global slots.
@@ -210,7 +211,8 @@ fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key))
             if let Some(node) = task.node.filter(|id| task.fills_slot() && enforcer::is_short(view, *id)) {
                 mark(Key::Node(node));
             }
-            if waits || reaper::is_over(task) || lost() {
+            let tried = slot::is_open_try(wanted.service, task);
+            if waits || tried || reaper::is_over(task) || lost() {
                 mark(Key::of_slot(service, task.slot));
             }
         }

@@ -21,7 +21,8 @@
 //! update, here; and the canary's, which [`crate::canary`] begins and replaces. Neither ever ends the other.
 
 use model::{
-    Desired, Leave, NodeId, RevisionId, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState,
+    Desired, Leave, NodeId, RevisionId, Rule, Service, Slot, Span, Task, TaskState, Time, UpdateOrder,
+    UpdateState,
 };
 
 use crate::batch;
@@ -179,6 +180,7 @@ fn tend_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &
     let Some((lost, rest)) = give_up_lost(draft, wanted, tasks) else { return };
     if rest.iter().any(|t| t.fills_slot()) {
         keep(draft, wanted, &rest);
+        forget_tries(draft, wanted, &rest);
     } else if lost.is_empty() {
         refill(draft, wanted, slot, tasks);
     } else {
@@ -186,6 +188,23 @@ fn tend_one(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, slot: Slot, tasks: &
         let same = |t: &&&Task| t.revision == wanted.service.revision;
         let start_after = lost.iter().filter(same).filter_map(|task| task.start_after).max();
         start(draft, wanted, slot, tasks, start_after);
+    }
+}
+
+/// True for a task of another revision that ended, and of which nobody has decided what follows.
+pub(crate) fn is_open_try(service: &Service, task: &Task) -> bool {
+    task.revision != service.revision && task.status.state.is_ended() && task.desired.is_wanted()
+}
+
+/// What was tried in a slot that a task of the service's revision fills, and was taken back, has no say any more.
+fn forget_tries(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, tasks: &[&Task]) {
+    let fills = |t: &&Task| t.fills_slot() && t.revision == wanted.service.revision;
+    if wanted.service.tries_canaries() || !tasks.iter().any(fills) {
+        return;
+    }
+    for task in tasks.iter().filter(|t| is_open_try(wanted.service, t) && t.leave.is_none()) {
+        draft.guard_service(wanted.id());
+        draft.direct(task, Desired::Shutdown);
     }
 }
 

@@ -88,6 +88,34 @@ fn an_abort_touches_no_original() {
     }
 }
 
+/// An ended task that is still wanted would head its slot for as long as it is kept.
+#[test]
+fn what_was_tried_and_taken_back_has_no_say_any_more() {
+    let rollback = FailureAction::Rollback;
+    for (what, policy) in [
+        ("aborted by request", canaries(2)),
+        ("canaries that failed", UpdatePolicy { failure_action: rollback, ..canaries(2) }),
+        (
+            "start-first",
+            UpdatePolicy {
+                order: UpdateOrder::StartFirst,
+                failure_action: rollback,
+                ..UpdatePolicy::default()
+            },
+        ),
+    ] {
+        let (mut w, s, _) = begun(3, policy, slow("fails"));
+        w.pass(seconds(20));
+        if w.state_of(s).is_some_and(|state| !state.is_rollback()) {
+            w.roll_back(s);
+        }
+        w.pass(seconds(90));
+        assert_eq!(w.revisions(s), [1; 3], "{what}: {}", w.show(s));
+        let ended = || w.tables.tasks_of_service(s).filter(|t| t.status.state.is_ended());
+        assert!(ended().next().is_some() && ended().all(|t| !t.desired.is_wanted()), "{what}: {}", w.show(s));
+    }
+}
+
 #[test]
 fn canaries_that_last_may_promote_themselves() {
     let (mut w, s, _) = begun(3, UpdatePolicy { auto_promote: true, ..canaries(1) }, slow("runs"));

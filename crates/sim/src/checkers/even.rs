@@ -76,6 +76,7 @@ fn check_plain(tables: &Tables, threshold: u32, broken: &mut Vec<String>) {
         let (spec, used) = (&revision.task, tables.service_use(service.id));
         let plain = spec.placement == model::Placement::default()
             && spec.ports.is_empty()
+            && spec.mounts.is_empty()
             && spec.reservation() == model::Resources::default()
             && service.steering == model::Steering::default();
         // While something of it does not run, or is of another revision, it is not moved.
