@@ -60,7 +60,7 @@ impl Evening {
 
     /// When to look again although nothing happens.
     pub(crate) fn next_wake(&self, tables: &Tables) -> Option<Time> {
-        self.threshold(tables).and_then(|_| if self.waits { self.patience } else { Some(self.next) })
+        self.threshold(tables).and(if self.waits { self.patience } else { Some(self.next) })
     }
 
     /// The moves of a round, if one is due now.
