@@ -16,6 +16,7 @@ use model::sync::Assignment;
 /// | `QUELEA_PORT_<name>` | the host port of that name; each character other than an ASCII letter or digit is written `_`. Of two names that become the same, the first counts |
 /// | `QUELEA_RESOURCE_<name>` | how many of the counted resource of that name are set aside for the program, or, where they have names, which ones, with commas between; written as above |
 /// | `DOCKER_RESOURCE_<NAME>` | the same, the name in capital letters, as docker gives it to containers |
+/// | `QUELEA_VOLUME_<NAME>` | the path of the volume of that name, in capital letters, written as above; added by whoever starts the program, who knows where volumes are |
 /// | `QUELEA_TASK_ID`, `QUELEA_TASK_NAME`, `QUELEA_SERVICE_NAME`, `QUELEA_SLOT`, `QUELEA_NODE_ID` | who the program is |
 pub fn environment(assignment: &Assignment, program: &ProgramSpec, node: &str) -> Vec<(Arc<str>, Arc<str>)> {
     let mut env: BTreeMap<Arc<str>, Arc<str>> = program.env.clone();

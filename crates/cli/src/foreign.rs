@@ -31,11 +31,6 @@ const FLAGS: &[Flags] = &[
     // What comes with containers.
     Flags {
         on: SPEC,
-        flags: &["--mount"],
-        says: "is not supported yet: a process sees the file system of its node; use its paths, and --workdir",
-    },
-    Flags {
-        on: SPEC,
         flags: &["--network", "--endpoint-mode"],
         says: "is not supported yet: a process uses the network of its node; use --publish mode=host,... for a port",
     },
@@ -151,7 +146,7 @@ const FLAGS: &[Flags] = &[
     },
     Flags {
         on: UPDATE,
-        flags: &["--constraint", "--generic-resource"],
+        flags: &["--constraint", "--generic-resource", "--mount"],
         says: "is for `service create`; put -add or -rm behind it",
     },
     Flags {
@@ -218,7 +213,10 @@ const COMMANDS: &[Refused] = &[
     },
     Refused { command: "config", says: "is not supported yet: put a file on the node and pass its path" },
     Refused { command: "network", says: "is not supported yet: processes use the network of their node" },
-    Refused { command: "volume", says: "is not supported yet: processes see the file system of their node" },
+    Refused {
+        command: "volume",
+        says: "is not supported: a node offers directories (quelea daemon --volume NAME=PATH; quelea node inspect shows them)",
+    },
     Refused {
         command: "run",
         says: "is not supported yet: `quelea service create --driver exec --restart-condition none -- COMMAND` runs something once",
@@ -334,7 +332,7 @@ mod tests {
     #[test]
     fn however_it_is_written() {
         for (line, begins) in [
-            ("quelea service create --mount=type=bind,source=/a nginx", "--mount is not supported yet"),
+            ("quelea service create --network=front nginx", "--network is not supported yet"),
             ("quelea -H unix:///x service create --driver exec -dt -- a", "-t is not supported yet"),
             ("quelea --host=unix:///x service update --network-add n web", "--network-add is not"),
             ("quelea service update --host-rm h web", "--host-rm is not"),
@@ -348,7 +346,7 @@ mod tests {
         }
         // What docker does not know either has the parser's words.
         for line in
-            ["quelea service create --mountain x", "quelea service create --mount-add x", "quelea nonsense"]
+            ["quelea service create --mountain x", "quelea service create --publish-add x", "quelea nonsense"]
         {
             assert_eq!(said(line), None, "{line}");
         }

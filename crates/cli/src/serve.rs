@@ -49,6 +49,8 @@ pub struct Settings {
     pub labels: Labels,
     /// Counted and named resources that this node offers.
     pub offers: Offers,
+    /// The directories that it offers to tasks, by name.
+    pub volumes: BTreeMap<Arc<str>, model::Volume>,
     /// True for `dev`: tasks end with it, and without a data directory of its own everything is thrown away.
     pub foreground: bool,
     /// True when the data is thrown away at the end.
@@ -213,6 +215,7 @@ async fn serve_bound(
         labels: settings.labels.clone(),
         generic: settings.offers.counts.clone(),
         named: settings.offers.names.clone(),
+        volumes: settings.volumes.clone(),
         supervisor: supervisor(),
         soft_files,
     });

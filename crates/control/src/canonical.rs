@@ -4,7 +4,7 @@ use model::{PortSpec, ProgramSpec, TaskSpec, signal_number};
 
 /// True when replacing a task of one spec by a task of the other would change nothing.
 ///
-/// The order of constraints, of platforms, of programs, and of ports after the first does not count (`PORT` is the first one's), nor
+/// The order of constraints, of platforms, of programs, of volumes, and of ports after the first does not count (`PORT` is the first one's), nor
 /// do constraints that are said twice, nor how a stop signal is spelled.
 pub fn same_task(a: &TaskSpec, b: &TaskSpec) -> bool {
     a == b || canonical(a) == canonical(b)
@@ -17,6 +17,7 @@ fn canonical(spec: &TaskSpec) -> TaskSpec {
     spec.placement.constraints.sort_by_cached_key(ToString::to_string);
     spec.placement.constraints.dedup();
     spec.placement.platforms.sort_by(|a, b| (&a.os, &a.arch).cmp(&(&b.os, &b.arch)));
+    spec.mounts.sort();
     if let Some((_, rest)) = spec.ports.split_first_mut() {
         let key = |p: &PortSpec| (p.name.clone(), p.protocol, p.target, p.published);
         rest.sort_by_cached_key(key);
@@ -38,7 +39,7 @@ const TERM: i32 = 15;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{DriverKind, PortMode, Protocol};
+    use model::{DriverKind, Mount, PortMode, Protocol};
 
     fn spec() -> TaskSpec {
         let mut program = ProgramSpec::new(DriverKind::Exec, vec!["sleep".into(), "1".into()]);
@@ -53,6 +54,7 @@ mod tests {
         let mut spec = TaskSpec {
             programs: vec![program],
             ports: vec![port(1), port(2), port(3)],
+            mounts: ["data", "logs"].map(|v| Mount { volume: v.into(), read_only: false }).into(),
             ..TaskSpec::default()
         };
         spec.placement.constraints =
@@ -63,7 +65,9 @@ mod tests {
     #[test]
     fn what_counts_and_what_does_not() {
         type Change = fn(&mut TaskSpec);
-        let cases: [(&str, Change, bool); 12] = [
+        let cases: [(&str, Change, bool); 14] = [
+            ("order of volumes", |s| s.mounts.reverse(), true),
+            ("a volume that is only read", |s| s.mounts[0].read_only = true, false),
             ("nothing", |_| {}, true),
             ("order of constraints", |s| s.placement.constraints.reverse(), true),
             (

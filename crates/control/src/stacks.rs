@@ -161,6 +161,7 @@ fn weight(spec: &ServiceSpec) -> usize {
         + programs.sum::<usize>()
         + constraints.sum::<usize>()
         + spec.task.ports.len() * 4 * EACH
+        + spec.task.mounts.iter().map(|m| text(&m.volume) + EACH).sum::<usize>()
 }
 
 /// The stack, its name and number, and what happens to each of its services.

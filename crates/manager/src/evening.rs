@@ -3,8 +3,9 @@
 //! A round is one plan of [`crate::whatif`] on the committed state, of which the first moves are begun; each is then made within
 //! the budget of its service. It needs a cluster at rest: nothing in flight, nothing to reconcile or to place, nobody on its
 //! way to another node. A drain that has not come to its end after [`STUCK_AFTER`] is waited for no longer (it may wait for a budget
-//! or for room for ever): only the services that it moves are left alone. There is at most one a minute, and none while nothing has changed since the last that found
-//! nothing to do. A slot whose move was begun is left alone for a while: where it could not be made, the next round would find the
+//! or for room for ever): only the services that it moves are left alone. There is at most one a minute, and none while nothing has changed
+//! since the last that found nothing to do, but for services that come to rest by the passing of time alone. A slot whose move was begun is
+//! left alone for a while: where it could not be made, the next round would find the
 //! same one.
 //!
 //! It settles: each move lessens the sum of squares of tasks over the nodes (see the design note), and nothing else moves tasks
@@ -37,8 +38,8 @@ const LOOKS: usize = 20_000;
 #[derive(Debug)]
 pub(crate) struct Evening {
     next: Time,
-    /// The state at which the last round found nothing to do.
-    even_at: Option<(Index, u32)>,
+    /// The state at which the last round found nothing to do, and until when that holds if nothing changes.
+    even: Option<(Index, u32, Option<Time>)>,
     /// True when a round is due and the cluster was not at rest: whatever happens next is the moment to look again.
     waits: bool,
     /// When to look again at the latest while it waits: when what is awaited may be stuck.
@@ -50,23 +51,26 @@ pub(crate) struct Evening {
 impl Evening {
     /// For a manager that begins to lead.
     pub(crate) fn begin(now: Time) -> Self {
-        Self { next: now + EVERY, even_at: None, waits: false, patience: None, moved: BTreeMap::new() }
+        Self { next: now + EVERY, even: None, waits: false, patience: None, moved: BTreeMap::new() }
     }
 
-    fn threshold(&self, tables: &Tables) -> Option<u32> {
+    /// When a round is due; `None` when none is asked for, or nothing would come of one.
+    fn due(&self, tables: &Tables) -> Option<(Time, u32)> {
         let threshold = tables.cluster()?.rebalance?;
-        (self.even_at != Some((tables.index(), threshold))).then_some(threshold)
+        let even = self.even.filter(|(index, of, _)| (*index, *of) == (tables.index(), threshold));
+        let at = even.map_or(Some(self.next), |(.., until)| until)?;
+        Some((at.max(self.next), threshold))
     }
 
     /// When to look again although nothing happens.
     pub(crate) fn next_wake(&self, tables: &Tables) -> Option<Time> {
-        self.threshold(tables).and(if self.waits { self.patience } else { Some(self.next) })
+        self.due(tables).and_then(|(at, _)| if self.waits { self.patience } else { Some(at) })
     }
 
     /// The moves of a round, if one is due now.
     pub(crate) fn round(&mut self, tables: &Tables, now: Time, rests: bool) -> Option<ChangeSet> {
         (self.waits, self.patience) = (false, None);
-        let threshold = self.threshold(tables).filter(|_| self.next <= now)?;
+        let (_, threshold) = self.due(tables).filter(|(at, _)| *at <= now)?;
         let awaited = if rests { first_awaited(tables, now) } else { None };
         if !rests || awaited.is_some() {
             self.waits = true;
@@ -87,7 +91,7 @@ impl Evening {
         let (set, made) = ChangeSet::moving(tables, &plan, MOVES);
         self.moved.extend(made.iter().map(|m| ((m.service, m.slot), now)));
         if even {
-            self.even_at = Some((tables.index(), threshold));
+            self.even = Some((tables.index(), threshold, whatif::calm_at(tables, now)));
         }
         (!made.is_empty()).then_some(set)
     }

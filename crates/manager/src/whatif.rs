@@ -13,8 +13,8 @@ use model::{Forecast, Id, NodeForecast, Time};
 use store::{ChangeSet, Refused, Tables};
 
 use copy::Copy;
-pub(crate) use rebalance::search;
 pub use rebalance::{THRESHOLD_MIN, rebalance};
+pub(crate) use rebalance::{calm_at, search};
 
 /// Says whether a computation may go on: the edge ends one that takes too long for whoever waits.
 pub type KeepOn<'a> = &'a mut dyn FnMut() -> bool;

@@ -26,6 +26,7 @@ mod units;
 mod update;
 mod validate;
 mod version;
+mod volume;
 mod words;
 
 pub use constraint::{Constraint, ConstraintError, ConstraintKey, Operator};
@@ -52,4 +53,7 @@ pub use units::{Index, Span, Time, UnitError, format_bytes, format_cpus, parse_b
 pub use update::{FailureAction, Ratio, UpdateOrder, UpdatePolicy, UpdateState, UpdateStatus};
 pub use validate::{
     Invalid, check_cluster, check_labels, check_name, check_resource_name, check_service_spec,
+};
+pub use volume::{
+    Mount, Sharing, Users, Volume, VolumeLack, check_volume_name, check_volume_path, volume_variable,
 };

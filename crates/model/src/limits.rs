@@ -29,6 +29,14 @@ pub const NAMED_RESOURCES: usize = 256;
 pub const RESOURCE_NAME_LEN: usize = 128;
 /// Most of one kind of counted resource that a node offers or a task reserves.
 pub const RESOURCE_COUNT: i64 = (1 << 40) - 1;
+/// Most volumes that a node offers.
+pub const VOLUMES: usize = 256;
+/// Most volumes that a task uses.
+pub const MOUNTS: usize = 64;
+/// Longest name of a volume, in bytes.
+pub const VOLUME_NAME_LEN: usize = 255;
+/// Longest path of a volume in bytes (the kernel's own limit is 4096 with the end).
+pub const VOLUME_PATH_LEN: usize = 4095;
 /// Most constraints on one task.
 pub const CONSTRAINTS: usize = 64;
 /// Most placement preferences of one service, one inside the other.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{Labels, Meta, NamedResource, NodeId, Resources, Time};
+use crate::{Labels, Meta, NamedResource, NodeId, Resources, Time, Volume};
 
 /// A machine that has joined: what an operator wants of it, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,8 @@ pub struct Description {
     pub resources: Resources,
     /// The values of those counted resources that have names, by kind; their number is what `resources` counts.
     pub named: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// The directories that tasks may ask for, by name.
+    pub volumes: BTreeMap<Arc<str>, Volume>,
     /// What can run programs there.
     pub drivers: Vec<DriverInfo>,
     /// Labels set on the machine itself, matched by `engine.labels.*`.

@@ -104,6 +104,8 @@ words! {
         HostPort = "host-port",
         /// The node has as many tasks of the service as one may have.
         MaxReplicas = "max-replicas",
+        /// A volume is not there, or may not be used by one more task.
+        Volumes = "volumes",
     }
 }
 

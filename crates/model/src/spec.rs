@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{
-    Constraint, ConstraintKey, Disruption, Mode, Node, Platform, Resources, Span, Steering, UpdatePolicy,
+    Constraint, ConstraintKey, Disruption, Mode, Mount, Node, Platform, Resources, Span, Steering,
+    UpdatePolicy,
 };
 
 /// Keys and values that people attach to things.
@@ -49,6 +50,8 @@ pub struct TaskSpec {
     pub placement: Placement,
     /// The ports it serves.
     pub ports: Vec<PortSpec>,
+    /// The volumes of its node that it uses; each once.
+    pub mounts: Vec<Mount>,
     /// Raised to replace every task although nothing else changed.
     pub force: u64,
 }

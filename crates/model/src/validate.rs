@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::limits;
 use crate::{
     Amount, Cluster, ConstraintKey, Disruption, DriverKind, FailureAction, Labels, Lifecycle, Limits, Mode,
-    PortSpec, ProgramSpec, Resources, ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy, signal_number,
+    Mount, PortSpec, ProgramSpec, Resources, ServiceSpec, Span, Steering, TaskSpec, UpdatePolicy,
+    check_volume_name, signal_number, volume_variable,
 };
 
 /// A field that cannot be accepted.
@@ -207,7 +208,34 @@ fn check_task_spec(spec: &TaskSpec) -> Check {
             format!("{}/{} is not a platform; write for example linux and amd64", platform.os, platform.arch)
         })?;
     }
-    check_ports(&spec.ports)
+    check_ports(&spec.ports)?;
+    check_mounts(&spec.mounts)
+}
+
+fn check_mounts(mounts: &[Mount]) -> Check {
+    ensure(mounts.len() <= limits::MOUNTS, "mounts", || {
+        format!("{} volumes are more than {}", mounts.len(), limits::MOUNTS)
+    })?;
+    let mut variables = BTreeSet::new();
+    for (n, mount) in mounts.iter().enumerate() {
+        let name = &mount.volume;
+        let field = || format!("mounts[{n}].source");
+        check_volume_name(name).map_err(|problem| {
+            let clipped: String = name.chars().take(40).collect();
+            Invalid::new(field(), format!("{clipped:?}: {problem}"))
+        })?;
+        ensure(mounts[..n].iter().all(|other| other.volume != *name), field(), || {
+            format!("volume {name} is asked for twice")
+        })?;
+        // Each program learns the path from a variable.
+        let variable = volume_variable(name);
+        ensure(variables.insert(variable.clone()), field(), || {
+            format!(
+                "the path of {name} would be told in QUELEA_VOLUME_{variable}, as that of another volume is"
+            )
+        })?;
+    }
+    Ok(())
 }
 
 fn check_program(program: &ProgramSpec) -> Check {
@@ -472,6 +500,10 @@ mod tests {
         Affinity { to: "node.role==worker".parse().expect("a constraint"), weight }
     }
 
+    fn mount(name: &str) -> Mount {
+        Mount { volume: name.into(), read_only: false }
+    }
+
     #[test]
     fn a_plain_spec_is_accepted() {
         assert_eq!(check_service_spec(&spec()), Ok(()));
@@ -501,8 +533,12 @@ mod tests {
     #[test]
     fn refusals_name_the_field() {
         type Change = fn(&mut ServiceSpec);
-        let cases: [(Change, &str); 39] = [
+        let cases: [(Change, &str); 43] = [
             (|s| s.task.force = u64::MAX, "force"),
+            (|s| s.task.mounts = vec![mount("data"); 65], "mounts"),
+            (|s| s.task.mounts = vec![mount("data"), mount("../etc")], "mounts[1].source"),
+            (|s| s.task.mounts = vec![mount("data"), mount("data")], "mounts[1].source"),
+            (|s| s.task.mounts = vec![mount("my-data"), mount("MY.data")], "mounts[1].source"),
             (
                 |s| s.task.programs[0].reserve.generic = [("".into(), 1)].into(),
                 "resources.reservations.generic_resources",

@@ -8,7 +8,7 @@ use control::settings::SettingsChange;
 use model::{self, Constraint, DriverKind, Invalid, Labels, Lifecycle, ProgramSpec, Span, TaskSpec};
 
 use crate::types::{
-    Affinity, Availability, ClusterUpdate, Condition, Cpus, Driver, Duration, FailureAction, Mode,
+    Affinity, Availability, ClusterUpdate, Condition, Cpus, Driver, Duration, FailureAction, Mode, Mount,
     NodeUpdate, Placement, Platform, Port, PortMode, Preference, Program, Protocol, Resources, ServiceSpec,
     Size, Strategy, Target, UpdateOrder, UpdatePolicy,
 };
@@ -30,6 +30,7 @@ pub(crate) fn service_spec(mut spec: ServiceSpec) -> Result<model::ServiceSpec, 
             platforms: std::mem::take(&mut spec.placement.platforms).into_iter().map(platform).collect(),
         },
         ports: spec.ports.into_iter().map(port).collect(),
+        mounts: spec.mounts.into_iter().map(mount).collect(),
         force: spec.force,
     };
     Ok(model::ServiceSpec {
@@ -236,6 +237,10 @@ fn strategy(strategy: Strategy) -> model::Strategy {
         Strategy::Spread => model::Strategy::Spread,
         Strategy::Binpack => model::Strategy::Binpack,
     }
+}
+
+fn mount(mount: Mount) -> model::Mount {
+    model::Mount { volume: mount.source.into(), read_only: mount.read_only }
 }
 
 fn port(port: Port) -> model::PortSpec {

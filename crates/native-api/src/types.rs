@@ -19,7 +19,9 @@ mod why;
 pub use answer::{ErrorBody, Health, Info, List, Problem, Written};
 pub use cluster::{Cluster, ClusterUpdate};
 pub use event::{Event, LogItem};
-pub use node::{Draining, DriverInfo, LeavingService, Node, NodeUpdate, Platform, ResourceAmounts};
+pub use node::{
+    Draining, DriverInfo, LeavingService, Node, NodeUpdate, Platform, ResourceAmounts, Volume, VolumeUser,
+};
 pub use plan::{
     AddNodes, Evenness, FieldChange, Load, Move, NodePlan, Plan, PlanAction, Rebalance, RebalanceRequest,
     Rebalanced, ServicePlan, Simulation, StackPlan, TaskCounts, TaskPlan, UnplaceablePlan,
@@ -30,9 +32,9 @@ pub use service::{
     UpdateStatus,
 };
 pub use spec::{
-    Affinity, Availability, Condition, Disruption, Driver, FailureAction, Limits, LogPolicy, Mode, Placement,
-    Port, PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace, RestartPolicy,
-    ServiceSpec, Strategy, Target, UpdateOrder, UpdatePolicy,
+    Affinity, Availability, Condition, Disruption, Driver, FailureAction, Limits, LogPolicy, Mode, Mount,
+    Placement, Port, PortMode, Preference, Program, Protocol, Reservations, Resources, RestartInPlace,
+    RestartPolicy, ServiceSpec, Strategy, Target, UpdateOrder, UpdatePolicy,
 };
 pub use stack::{Change, ServiceChange, Stack, StackDeploy, StackDeployed, StackService};
 pub use task::{BoundPort, ProgramEvent, ProgramStatus, Task};

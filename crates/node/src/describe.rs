@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drivers::Driver;
-use model::{Description, DriverInfo, Labels, Platform, Resources};
+use model::{Description, DriverInfo, Labels, Platform, Resources, Volume};
 
-/// Describes this machine, which offers these counted and these named resources.
+/// Describes this machine, which offers these counted and these named resources and these volumes.
 pub fn describe(
     drivers: &[Arc<dyn Driver>],
     generic: &BTreeMap<Arc<str>, i64>,
     named: &BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    volumes: &BTreeMap<Arc<str>, Volume>,
 ) -> Description {
     let mut generic = generic.clone();
     // Named ones are reserved by their number, like all others.
@@ -20,6 +21,7 @@ pub fn describe(
         platform: Platform { os: std::env::consts::OS.into(), arch: architecture().into() },
         resources: Resources { nano_cpus: nano_cpus(), memory: memory(), generic },
         named: named.clone(),
+        volumes: volumes.clone(),
         drivers: drivers.iter().map(|d| driver_info(&**d)).collect(),
         engine_labels: Labels::new(),
         version: env!("CARGO_PKG_VERSION").into(),

@@ -19,6 +19,7 @@ mod records;
 mod replica;
 mod room;
 mod start;
+mod volumes;
 
 pub use clear::clear;
 pub use home::HomeError;

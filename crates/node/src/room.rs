@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use agent::{Agent, DriverEvent, Effect, Exit, Input, Launch, ProgramRef};
 use drivers::{Attached, Driver, DriverError, KeepLogs, Key};
 use manager::Input as PlaneInput;
-use model::{DriverKind, NodeId, Span, Time};
+use model::sync::Assignment;
+use model::{Description, DriverKind, NodeId, Span, Time};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock;
 use crate::leading::Heard;
 use crate::plane::Connections;
 use crate::records::{DiskJob, task_dir};
+use crate::volumes;
 
 /// How long to wait before a driver that gave no answer about a program is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -53,6 +55,8 @@ pub struct Room {
     pub tasks: PathBuf,
     /// Where control sockets lie.
     pub run: PathBuf,
+    /// What this machine is, with the volumes that it offers.
+    pub description: Arc<Description>,
     /// The way to the disk thread.
     pub disk: std::sync::mpsc::Sender<DiskJob>,
     /// The way to the control plane.
@@ -143,9 +147,16 @@ impl Room {
             let message = format!("this node has no driver {}", program.driver.as_str()).into();
             return self.answer(program, DriverEvent::StartFailed { message, retryable: false });
         };
-        let launch = self.translate(launch, &key);
+        let assignment = Arc::clone(&launch.assignment);
+        let mut launch = self.translate(launch, &key);
         let inputs = self.inputs.clone();
+        let description = Arc::clone(&self.description);
         tokio::spawn(async move {
+            if let Err(problem) = tell_volumes(&mut launch, assignment, description).await {
+                let event = DriverEvent::StartFailed { message: problem.into(), retryable: false };
+                let _ = inputs.send(Input::Driver { program, event });
+                return;
+            }
             let event = match driver.start(launch).await {
                 Ok(started) => DriverEvent::Started {
                     pid: started.pid,
@@ -244,6 +255,23 @@ impl Room {
             let _ = inputs.send(Input::Driver { program, event });
         });
     }
+}
+
+/// Adds the variables that tell a program where its volumes are. Looks at their directories, which may take long where they
+/// are on another machine.
+async fn tell_volumes(
+    launch: &mut drivers::Launch,
+    assignment: Arc<Assignment>,
+    description: Arc<Description>,
+) -> Result<(), String> {
+    if assignment.spec.mounts.is_empty() {
+        return Ok(());
+    }
+    let look = move || volumes::variables(&description.volumes, &assignment.spec.mounts);
+    let told = tokio::task::spawn_blocking(look).await.map_err(|e| format!("volumes: {e}"))??;
+    launch.env.retain(|(name, _)| told.iter().all(|(ours, _)| ours != name));
+    launch.env.extend(told);
+    Ok(())
 }
 
 /// Waits for the end of a program and tells the agent.

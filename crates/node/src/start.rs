@@ -12,7 +12,7 @@ use control::{Cluster as _, Info};
 use drivers::{Driver, ExecDriver, ExecOptions, MockDriver};
 use model::{
     Availability, Cluster, Description, DriverKind, Labels, Meta, Node as NodeObject, NodeState, NodeStatus,
-    Role, Span,
+    Role, Span, Volume,
 };
 use store::{Change, ChangeSet, Guard, ObjectId};
 use tokio::sync::{mpsc, watch};
@@ -47,6 +47,8 @@ pub struct Options {
     pub generic: BTreeMap<Arc<str>, i64>,
     /// Resources with names that it offers, by kind; a kind is in one of the two only.
     pub named: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// The directories that it offers to tasks, by name.
+    pub volumes: BTreeMap<Arc<str>, Volume>,
     /// The program that supervises processes, and the arguments before its own.
     pub supervisor: (PathBuf, Vec<OsString>),
     /// How many files programs may have open unless they ask for more; what the daemon has when `None`.
@@ -111,7 +113,7 @@ pub async fn start(options: Options) -> Result<Node, StartError> {
 
     let drivers = drivers(&options, &identity);
     let all: Vec<Arc<dyn Driver>> = drivers.values().cloned().collect();
-    let description = Arc::new(describe(&all, &options.generic, &options.named));
+    let description = Arc::new(describe(&all, &options.generic, &options.named, &options.volumes));
     let handle = Arc::new(Handle {
         published: Arc::clone(&published),
         proposals: proposals.clone(),
@@ -242,6 +244,7 @@ fn start_agent(
         drivers,
         tasks: logs.tasks.clone(),
         run: options.run_dir.clone(),
+        description: Arc::clone(&description),
         disk,
         plane,
         connections,

@@ -15,7 +15,10 @@
 //! The time that an old task has to stop (its grace period) is added to the first. A task that was counted as
 //! failed because it was late, and runs after all, has not failed; one that ended has, once and for all.
 
-use model::{Condition, Index, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState};
+use model::{
+    Condition, Index, NodeId, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdatePolicy, UpdateState,
+    Users,
+};
 
 use crate::replace;
 use crate::wanted::{self, Wanted};
@@ -77,15 +80,25 @@ impl<'a> Wanted<'a> {
     }
 
     /// Which task of a slot comes first in a change. On the node of a global slot there must be room for
-    /// two: where the new task needs the old one's host port, or one task is all a node may have, the old
-    /// one ends first, whatever was asked.
+    /// two: where the new task needs the old one's host port or a volume that two such tasks cannot use at a time, or one
+    /// task is all a node may have, the old one ends first, whatever was asked.
     pub(crate) fn order(&self, slot: Slot) -> UpdateOrder {
         let narrow =
             self.spec.placement.per_node() == Some(1) || self.spec.ports.iter().any(|p| p.published != 0);
         match slot {
-            Slot::Node(_) if narrow => UpdateOrder::StopFirst,
+            Slot::Node(id) if narrow || self.uses_alone(id) => UpdateOrder::StopFirst,
             _ => self.course().policy.order,
         }
+    }
+
+    /// True when a volume of the node has no room for a second task that uses it so.
+    fn uses_alone(&self, node: NodeId) -> bool {
+        let Some(node) = self.view.node(node) else { return false };
+        self.spec.mounts.iter().any(|mount| {
+            let users = Users::default().with(mount.read_only);
+            let volume = node.description.volumes.get(&mount.volume);
+            volume.is_some_and(|volume| volume.lack(users, mount.read_only).is_some())
+        })
     }
 
     /// True for a task that the update made.

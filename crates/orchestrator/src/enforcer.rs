@@ -15,7 +15,9 @@
 //! that is worth least), until it is enough, and then those that turn out not to be needed are spared, the most valuable
 //! first.
 //!
-//! A task that holds a named resource which its node does not have any more goes in any case. Nodes that are paused keep
+//! A task that holds a named resource or uses a volume which its node does not have any more goes in any case, and so does one that writes to a
+//! volume which is only read now. A volume that is shared less than it was is short of room for its users, and counts beside the resources:
+//! each of its users (or of those that write) holds one of the one that there is. Nodes that are paused keep
 //! what they have; drained ones and those that are down lose it anyway. The next task of the slot does not come back: if it
 //! fitted beside those that stay, the one before it would not have had to go.
 
@@ -24,8 +26,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Availability, Node, NodeId, NodeState, Resources, Task, TaskId, TaskState, Time, format_bytes,
-    format_cpus,
+    Availability, Mount, Node, NodeId, NodeState, Resources, Sharing, Task, TaskId, TaskState, Time, Users,
+    VolumeLack, format_bytes, format_cpus,
 };
 use store::Tables;
 
@@ -72,6 +74,10 @@ fn evictions(view: &Tables, node: &Node, now: Time) -> BTreeMap<TaskId, Arc<str>
             continue;
         }
         let gone = task.named.iter().find(|one| !node.description.offers(one));
+        if let Some(why) = lost_volume(view, node, task) {
+            leaving.insert(task.id, why.into());
+            continue;
+        }
         match (gone, nameless(view, node, task)) {
             (Some(gone), _) => {
                 let why =
@@ -89,12 +95,51 @@ fn evictions(view: &Tables, node: &Node, now: Time) -> BTreeMap<TaskId, Arc<str>
     let offer = &node.description.resources;
     let mut sum = Resources::default();
     staying.iter().for_each(|held| sum.add(&held.reserves));
-    let short = shortages(offer, &sum);
+    let mut short = shortages(offer, &sum);
+    let mut why = if short.is_empty() { Vec::new() } else { vec![why(node, offer, &sum, &short)] };
+    for (kind, by) in crowded(node, &staying) {
+        why.push(kind.crowded(node, by + 1));
+        short.push((kind, by));
+    }
     if !short.is_empty() {
-        let why: Arc<str> = why(node, offer, &sum, &short).into();
+        let why: Arc<str> = why.join("; ").into();
         leaving.extend(fewest(&staying, &short).into_iter().map(|id| (id, Arc::clone(&why))));
     }
     leaving
+}
+
+/// Why a task cannot use a volume of its node any more, whoever else does.
+fn lost_volume(view: &Tables, node: &Node, task: &Task) -> Option<String> {
+    let mounts = &view.revision(task.revision)?.task.mounts;
+    mounts.iter().find_map(|mount| {
+        let (name, here) = (&mount.volume, wanted::name_of(node));
+        let Some(volume) = node.description.volumes.get(name) else {
+            return Some(format!("node {here} has no volume {name} any more"));
+        };
+        match volume.lack(Users::default(), mount.read_only)? {
+            VolumeLack::ReadOnly => Some(format!("volume {name} of node {here} is read-only now")),
+            _ => Some(format!("volume {name} of node {here} is shared by readers alone now")),
+        }
+    })
+}
+
+/// The volumes that more of these tasks use than may now, and by how many. None of them lost one for good.
+fn crowded(node: &Node, staying: &[Held<'_>]) -> Vec<(Kind, i64)> {
+    let mut users: BTreeMap<&Arc<str>, Users> = BTreeMap::new();
+    for mount in staying.iter().flat_map(|held| held.mounts) {
+        let users = users.entry(&mount.volume).or_default();
+        *users = users.with(mount.read_only);
+    }
+    let by = |(name, users): (&Arc<str>, Users)| {
+        let volume = node.description.volumes.get(name)?;
+        let (kind, count) = match volume.sharing {
+            Sharing::None => (Kind::Users(Arc::clone(name)), users.writers + users.readers),
+            Sharing::OneWriter => (Kind::Writers(Arc::clone(name)), users.writers),
+            Sharing::ReadOnly | Sharing::All => return None,
+        };
+        (count > 1).then(|| (kind, i64::from(count) - 1))
+    };
+    users.into_iter().filter_map(by).collect()
 }
 
 /// The kind of which a task has fewer names than it reserves, although its node has names for each: they were counted when it came.
@@ -116,6 +161,9 @@ pub(crate) fn is_short(view: &Tables, id: NodeId) -> bool {
     is_enforced(node)
         && (!shortages(&description.resources, used.reserved()).is_empty()
             || used.named().any(|(one, _)| !description.offers(one))
+            || used.used_volumes().any(|name| {
+                description.volumes.get(name).is_none_or(|volume| !volume.holds(used.users(name)))
+            })
             || description.named.keys().any(|kind| {
                 let named = used.named().filter(|(one, _)| one.kind == *kind).count() as i64;
                 used.reserved().generic.get(kind).is_some_and(|held| *held > named)
@@ -123,20 +171,28 @@ pub(crate) fn is_short(view: &Tables, id: NodeId) -> bool {
 }
 
 /// A task that may have to leave.
-struct Held {
+struct Held<'a> {
     id: TaskId,
     reserves: Resources,
+    mounts: &'a [Mount],
     value: Value,
 }
 
 /// What a task is worth; the smallest leaves first.
 type Value = (u8, bool, Reverse<u64>, Reverse<TaskId>);
 
-impl Held {
-    fn of(view: &Tables, task: &Task, priority: u8) -> Self {
-        let reserves = view.revision(task.revision).map(|r| r.task.reservation()).unwrap_or_default();
+impl<'a> Held<'a> {
+    fn of(view: &'a Tables, task: &Task, priority: u8) -> Self {
+        let spec = view.revision(task.revision).map(|r| &r.task);
+        let reserves = spec.map(|spec| spec.reservation()).unwrap_or_default();
+        let mounts = spec.map_or(&[][..], |spec| &spec.mounts);
         let runs = task.status.state == TaskState::Running;
-        Self { id: task.id, reserves, value: (priority, runs, Reverse(task.created), Reverse(task.id)) }
+        Self {
+            id: task.id,
+            reserves,
+            mounts,
+            value: (priority, runs, Reverse(task.created), Reverse(task.id)),
+        }
     }
 }
 
@@ -146,14 +202,42 @@ enum Kind {
     Cpus,
     Memory,
     Generic(Arc<str>),
+    /// To use a volume.
+    Users(Arc<str>),
+    /// To write to a volume.
+    Writers(Arc<str>),
 }
 
 impl Kind {
+    /// How much there is of it in an amount. There are no volumes in any.
     fn of(&self, resources: &Resources) -> i64 {
         match self {
             Self::Cpus => resources.nano_cpus,
             Self::Memory => resources.memory,
             Self::Generic(name) => resources.generic.get(name).copied().unwrap_or(0),
+            Self::Users(_) | Self::Writers(_) => 0,
+        }
+    }
+
+    /// How much of it a task holds.
+    fn held_by(&self, held: &Held<'_>) -> i64 {
+        let uses = |wanted: &dyn Fn(&Mount) -> bool| i64::from(held.mounts.iter().any(wanted));
+        match self {
+            Self::Users(name) => uses(&|mount| mount.volume == *name),
+            Self::Writers(name) => uses(&|mount| mount.volume == *name && !mount.read_only),
+            _ => self.of(&held.reserves),
+        }
+    }
+
+    /// That so many tasks use a volume which is for one.
+    fn crowded(&self, node: &Node, users: i64) -> String {
+        let here = wanted::name_of(node);
+        match self {
+            Self::Writers(name) => {
+                format!("volume {name} of node {here} is for one writer now and has {users}")
+            }
+            Self::Users(name) => format!("volume {name} of node {here} is for one task now and has {users}"),
+            _ => format!("{} on node {here}", self.show(users)),
         }
     }
 
@@ -161,7 +245,7 @@ impl Kind {
         match self {
             Self::Cpus => format!("{} CPU", format_cpus(amount)),
             Self::Memory => format!("{} of memory", format_bytes(amount)),
-            Self::Generic(name) => format!("{amount} {name}"),
+            Self::Generic(name) | Self::Users(name) | Self::Writers(name) => format!("{amount} {name}"),
         }
     }
 }
@@ -186,12 +270,12 @@ fn why(node: &Node, offer: &Resources, held: &Resources, short: &[(Kind, i64)]) 
 }
 
 /// The tasks that have to go for what is short.
-fn fewest(held: &[Held], short: &[(Kind, i64)]) -> Vec<TaskId> {
-    let amounts = |held: &Held| short.iter().map(|(kind, _)| kind.of(&held.reserves).max(0)).collect();
-    let mut candidates: Vec<(&Held, Vec<i64>)> = held.iter().map(|h| (h, amounts(h))).collect();
+fn fewest(held: &[Held<'_>], short: &[(Kind, i64)]) -> Vec<TaskId> {
+    let amounts = |held: &Held<'_>| short.iter().map(|(kind, _)| kind.held_by(held).max(0)).collect();
+    let mut candidates: Vec<(&Held<'_>, Vec<i64>)> = held.iter().map(|h| (h, amounts(h))).collect();
     candidates.retain(|(_, amounts)| amounts.iter().any(|a| *a > 0));
     candidates.sort_by_key(|(held, _)| held.value);
-    let (who, amounts): (Vec<&Held>, Vec<Vec<i64>>) = candidates.into_iter().unzip();
+    let (who, amounts): (Vec<&Held<'_>>, Vec<Vec<i64>>) = candidates.into_iter().unzip();
     let short: Vec<i64> = short.iter().map(|(_, by)| *by).collect();
     choose(&amounts, &short).into_iter().map(|at| who[at].id).collect()
 }

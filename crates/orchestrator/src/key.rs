@@ -50,7 +50,10 @@ impl Key {
 pub fn keys_of(event: &Event, view: &Tables, mark: &mut dyn FnMut(Key)) {
     match &event.object {
         Object::Task(task) => keys_of_task(task, view, mark),
-        Object::Service(service) => keys_of_service(service.id, view, mark),
+        Object::Service(service) => match &event.before {
+            Some(Object::Service(old)) if is_scaled_alone(old, service) => mark_service(service, mark),
+            _ => keys_of_service(service.id, view, mark),
+        },
         Object::Node(node) => keys_of_node(node.id, view, mark),
         Object::Cluster(_) => keys_of_policy(view, mark),
         Object::Namespace(_) | Object::Job(_) => {}
@@ -177,13 +180,26 @@ fn keys_of_policy(view: &Tables, mark: &mut dyn FnMut(Key)) {
     }
 }
 
+fn mark_service(service: &Service, mark: &mut dyn FnMut(Key)) {
+    mark(Key::Service(service.id));
+    mark(key_of_update(service));
+}
+
+/// True for a change of a replicated service that says nothing of a slot that keeps its place: of the number of replicas, or of what is
+/// told of it. No plan makes one, so that no slot was left alone because of it.
+fn is_scaled_alone(old: &Service, new: &Service) -> bool {
+    let replicated = |service: &Service| matches!(service.mode, Mode::Replicated { .. });
+    let (meta, mode, labels, priority) = (new.meta, new.mode, new.labels.clone(), new.priority);
+    replicated(old) && replicated(new) && *new == Service { meta, mode, labels, priority, ..old.clone() }
+}
+
 /// A service has changed, or what was in flight of it has not come about: its slots were left alone
 /// meanwhile, whatever marked them. The service's own key looks at slots that are empty or filled twice,
 /// and at all of a global one; here are the others in which there may be something to do.
 fn keys_of_service(service: ServiceId, view: &Tables, mark: &mut dyn FnMut(Key)) {
     mark(Key::Service(service));
     if let Some(service) = view.service(service) {
-        mark(key_of_update(service));
+        mark_service(service, mark);
     }
     if let Found::Here(wanted) = wanted::find(view, service) {
         for task in view.tasks_of_service(service) {

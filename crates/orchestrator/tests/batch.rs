@@ -2,7 +2,10 @@
 
 mod world;
 
-use model::{Availability, Condition, Desired, Mode, NodeState, ServiceId, Slot, Span, TaskSpec, TaskState};
+use model::{
+    Availability, Condition, Desired, Mode, Mount, NodeState, ServiceId, Sharing, Slot, Span, TaskSpec,
+    TaskState, Volume,
+};
 use orchestrator::{Key, keys_of};
 use store::Change;
 use world::{SECOND, World, constrained, spec, with};
@@ -162,6 +165,29 @@ fn without_any_node_it_waits() {
     assert_eq!(w.show(s), "1: shutdown, pending");
     w.availability("a", Availability::Active);
     w.pass(Span::from_secs(2));
+    assert_eq!(w.show(s), "1: shutdown, complete; 2: complete");
+    assert_eq!(counts(&w, s), (2, 0, 0));
+}
+
+/// The only node that has the volume is drained (at once, as Nomad's `-force`) and comes back: nothing is dead meanwhile.
+#[test]
+fn without_the_node_of_its_volume_it_waits() {
+    let mut w = world(&["a", "b"]);
+    w.describe("a", |d| {
+        let sharing = Sharing::None;
+        d.volumes.insert("data".into(), Volume { path: "/srv".into(), read_only: false, sharing });
+    });
+    let uses = with(spec("exits 0 1000"), |s| {
+        s.mounts.push(Mount { volume: "data".into(), read_only: false });
+    });
+    let s = w.create(batch(2, 2), uses);
+    w.settle();
+    assert_eq!(w.show(s), "1: running@a; 2: pending", "one at a time, and only there");
+    w.availability("a", Availability::Drain);
+    w.pass(Span::from_secs(600));
+    assert_eq!(w.show(s), "1: shutdown, pending; 2: pending");
+    w.availability("a", Availability::Active);
+    w.pass(Span::from_secs(5));
     assert_eq!(w.show(s), "1: shutdown, complete; 2: complete");
     assert_eq!(counts(&w, s), (2, 0, 0));
 }

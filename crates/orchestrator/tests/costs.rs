@@ -4,10 +4,10 @@
 
 mod world;
 
-use model::{Desired, Id, Mode, NodeState, ServiceId, Slot, Task, TaskId, TaskState};
-use orchestrator::{Cx, Key, Plan, reconcile};
-use store::{Change, objects_read};
-use world::{World, replicas, spec};
+use model::{Desired, Id, Mode, NodeState, Service, ServiceId, Slot, Task, TaskId, TaskState};
+use orchestrator::{Cx, Key, Plan, keys_of, reconcile};
+use store::{Change, ChangeSet, Entry, objects_read};
+use world::{World, replicas, spec, with};
 
 const NODES: usize = 50;
 
@@ -199,6 +199,46 @@ fn a_look_costs_what_must_change_and_not_what_is_there() {
         });
         assert_eq!(costs[0], costs[1], "{what}");
         assert!(costs[0] <= *most, "{what}: {} objects read", costs[0]);
+    }
+}
+
+#[test]
+fn slots_that_ended_for_good_cost_nothing() {
+    let costs = [1_000, 100_000].map(|tasks| {
+        let mut crowd = Crowd::of(10);
+        let world = &mut crowd.world;
+        let once = with(spec("runs"), |spec| spec.replace.condition = model::Condition::None);
+        let service = world.create(replicas(tasks), once);
+        fill(world, service, tasks, 6_000_000);
+        for n in 0..tasks {
+            let task = world.filling(service, Slot::Number(n)).expect("every slot is filled");
+            let over = Change::DirectTask { task: task.id, desired: Desired::Complete };
+            world.apply(vec![report(&task, TaskState::Failed), over]);
+        }
+        let (read, plan) = crowd.look(Key::Service(service));
+        assert!(plan.is_quiet(), "{:?}", plan.set);
+        read
+    });
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs[0] <= 8, "{} objects read", costs[0]);
+}
+
+#[test]
+fn to_hear_that_a_service_is_scaled_costs_no_task() {
+    for tasks in [1_000, 100_000] {
+        let crowd = Crowd::of(tasks);
+        let mut tables = crowd.world.tables.clone();
+        let mut service = Service::clone(tables.service(crowd.large).expect("it is there"));
+        service.mode = replicas(tasks + 5);
+        let set = ChangeSet::of(vec![Change::UpdateService(Box::new(service))]);
+        let entry = Entry { feature_level: store::FEATURE_LEVEL, time: crowd.world.now, sets: vec![set] };
+        let applied = tables.apply(tables.index() + 1, &entry);
+        let (mut marked, before) = (Vec::new(), objects_read());
+        for event in &applied.events {
+            keys_of(event, &tables, &mut |key| marked.push(key));
+        }
+        assert!(marked.contains(&Key::Service(crowd.large)), "{marked:?}");
+        assert!(objects_read() - before <= 4, "{} objects read", objects_read() - before);
     }
 }
 

@@ -3,7 +3,8 @@
 mod world;
 
 use model::{
-    Availability, Description, Desired, Platform, Resources, ServiceId, Slot, Task, TaskSpec, TaskState,
+    Availability, Description, Desired, Mount, Platform, Resources, ServiceId, Sharing, Slot, Task, TaskSpec,
+    TaskState, Volume,
 };
 use world::{SECOND, World, constrained, replicas, spec, with};
 
@@ -173,6 +174,80 @@ fn every_kind_of_resource_counts_and_named_ones_must_be_there() {
         assert_eq!(w.filling(s, Slot::Number(n)).expect("a task").named.len(), 1);
     }
     assert_eq!(dismissed(&w, s)[0].1, "node a has no gpu one any more");
+}
+
+fn offers(sharing: Sharing, read_only: bool) -> impl Fn(&mut Description) {
+    move |d| {
+        d.volumes.insert("data".into(), Volume { path: "/srv".into(), read_only, sharing });
+    }
+}
+
+fn uses(spec: TaskSpec, read_only: bool) -> TaskSpec {
+    with(spec, |s| s.mounts.push(Mount { volume: "data".into(), read_only }))
+}
+
+#[test]
+fn a_volume_that_is_shared_less_gives_up_as_few_users_as_it_can() {
+    // What the node offers from then on; how many of three writers and two readers stay, and why others go.
+    type Row = (Option<(Sharing, bool)>, [u32; 2], &'static str);
+    let cases: [Row; 7] = [
+        (Some((Sharing::All, false)), [3, 2], ""),
+        (Some((Sharing::OneWriter, false)), [1, 2], "volume data of node a is for one writer now and has 3"),
+        (Some((Sharing::None, false)), [1, 0], "volume data of node a is for one task now and has 5"),
+        (Some((Sharing::ReadOnly, false)), [0, 2], "volume data of node a is shared by readers alone now"),
+        (Some((Sharing::All, true)), [0, 2], "volume data of node a is read-only now"),
+        (Some((Sharing::None, true)), [0, 1], "volume data of node a is read-only now"),
+        (None, [0, 0], "node a has no volume data any more"),
+    ];
+    for (now, stay, why) in cases {
+        for paused in [false, true] {
+            let mut w = World::new(&["a"]);
+            w.describe("a", offers(Sharing::All, false));
+            let writers = w.create(replicas(3), uses(spec("runs"), false));
+            w.change_service(writers, |s| s.priority = 60);
+            let readers = w.create(replicas(2), uses(spec("runs"), true));
+            w.settle();
+            if paused {
+                w.availability("a", Availability::Pause);
+            }
+            match now {
+                Some((sharing, read_only)) => w.describe("a", offers(sharing, read_only)),
+                None => w.describe("a", |d| d.volumes.clear()),
+            }
+            w.settle();
+            let left = [writers, readers].map(|s| w.running(s));
+            assert_eq!(left, if paused { [3, 2] } else { stay }, "{now:?} {paused}");
+            let told = dismissed(&w, writers);
+            assert_eq!(told.len(), if paused { 0 } else { 3 - stay[0] as usize }, "{now:?}: {told:?}");
+            assert!(told.iter().all(|(_, reason)| reason == why), "{now:?}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn one_task_may_make_up_for_a_volume_and_for_room() {
+    let mut w = World::new(&["a"]);
+    w.describe("a", |d| {
+        offers(Sharing::All, false)(d);
+        d.resources.nano_cpus = 4;
+    });
+    let both = w.create(replicas(1), uses(cpus(spec("runs"), 2), false));
+    let small = w.create(replicas(2), cpus(spec("runs"), 1));
+    let user = w.create(replicas(1), uses(spec("runs"), false));
+    for s in [small, user] {
+        w.change_service(s, |s| s.priority = 10);
+    }
+    w.settle();
+    w.describe("a", |d| {
+        offers(Sharing::None, false)(d);
+        d.resources.nano_cpus = 2;
+    });
+    w.settle();
+    // One goes, and not three of less value.
+    assert_eq!([both, small, user].map(|s| dismissed(&w, s).len()), [1, 0, 0]);
+    let why = "node a is too small: it has 0.000000002 CPU where its tasks reserve 0.000000004 CPU; \
+               volume data of node a is for one task now and has 2";
+    assert_eq!(dismissed(&w, both)[0].1, why);
 }
 
 #[test]

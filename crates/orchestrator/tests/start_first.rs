@@ -3,8 +3,8 @@
 mod world;
 
 use model::{
-    Availability, Condition, FailureAction, Mode, NodeState, PortMode, PortSpec, Protocol, Ratio, Slot, Span,
-    TaskId, TaskState, UpdateOrder, UpdatePolicy, UpdateState,
+    Availability, Condition, FailureAction, Mode, Mount, NodeState, PortMode, PortSpec, Protocol, Ratio,
+    Sharing, Slot, Span, TaskId, TaskState, UpdateOrder, UpdatePolicy, UpdateState, Volume,
 };
 use world::{SECOND, World, replicas, spec, with};
 
@@ -246,6 +246,10 @@ fn a_failed_slot_beside_a_running_one_is_tried_again_as_its_policy_says() {
     assert_eq!(w.revisions(s), [3, 3]);
 }
 
+fn uses(volume: &str, read_only: bool) -> model::TaskSpec {
+    with(slow("runs"), |s| s.mounts.push(Mount { volume: volume.into(), read_only }))
+}
+
 #[test]
 fn a_global_service_starts_first_where_there_is_room_for_two() {
     let port =
@@ -259,14 +263,29 @@ fn a_global_service_starts_first_where_there_is_room_for_two() {
         ),
         ("a fixed port", with(slow("runs"), |t| t.ports.push(port.clone())), false),
         ("one a node", with(slow("runs"), |t| t.placement.max_replicas = 1), false),
+        ("a volume for all", uses("shared", false), true),
+        ("a volume for one", uses("own", false), false),
+        ("a volume for one writer", uses("written", false), false),
+        ("a volume that is read", uses("written", true), true),
     ] {
         let mut w = World::new(&["a", "b"]);
+        for node in ["a", "b"] {
+            w.describe(node, |d| {
+                let shares = [Sharing::All, Sharing::None, Sharing::OneWriter];
+                for (name, sharing) in ["shared", "own", "written"].into_iter().zip(shares) {
+                    d.volumes.insert(name.into(), Volume { path: "/srv".into(), read_only: false, sharing });
+                }
+            });
+        }
         let s = w.create_with(Mode::Global, task.clone(), start_first());
         w.settle();
         w.update(s, with(task, |t| t.force = 1));
         w.settle();
         let expected = if first {
             "a: running@a, running@a; b: running@b"
+        } else if name.starts_with("a volume") {
+            // The agent has not said yet that the old one let go of it.
+            "a: running->shutdown@a, pending->ready; b: running@b"
         } else {
             "a: running->shutdown@a, ready->ready@a; b: running@b"
         };

@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use model::{
-    BoundPort, DriverKind, NamedResource, Node, NodeId, Protocol, Resources, ServiceId, Task, TaskId,
+    BoundPort, DriverKind, Mount, NamedResource, Node, NodeId, Protocol, Resources, ServiceId, Task, TaskId,
+    Users, VolumeLack,
 };
 use store::{NodeUse, Tables};
 
@@ -21,6 +22,9 @@ struct Gone {
     wanted_of: Option<ServiceId>,
 }
 
+/// A volume, a task that uses it, and whether it only reads.
+type Mounted = (Arc<str>, TaskId, bool);
+
 /// What a pass has promised beside processors and memory.
 #[derive(Default)]
 struct Promised {
@@ -30,6 +34,8 @@ struct Promised {
     ports: BTreeMap<(Protocol, u16), TaskId>,
     /// Named resources.
     named: BTreeSet<NamedResource>,
+    /// Who uses a volume, and whether they only read.
+    volumes: Vec<Mounted>,
 }
 
 /// One node with what the pass has promised to tasks on it.
@@ -147,6 +153,25 @@ impl<'v> Seat<'v> {
         held.or_else(|| self.promised.as_ref()?.ports.get(&(protocol, port)).copied())
     }
 
+    /// The tasks that use a volume here or were promised it by this pass, and whether they only read.
+    pub fn users_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (TaskId, bool)> + 'a {
+        let gone = |task: TaskId| self.gone.as_ref().is_some_and(|gone| gone.tasks.contains(&task));
+        let held = self.used.users_of(volume).filter(move |(task, _)| !gone(*task));
+        let promised = self.promised.iter().flat_map(|promised| &promised.volumes);
+        let promised = promised.filter(move |(name, ..)| **name == *volume);
+        held.chain(promised.map(|(_, task, read_only)| (*task, *read_only)))
+    }
+
+    /// What speaks against one more task that uses a volume here.
+    pub fn volume_lack(&self, mount: &Mount) -> Option<VolumeLack> {
+        let Some(volume) = self.node.description.volumes.get(&mount.volume) else {
+            return Some(VolumeLack::Missing);
+        };
+        let users = self.users_of(&mount.volume);
+        let users = users.fold(Users::default(), |users, (_, read_only)| users.with(read_only));
+        volume.lack(users, mount.read_only)
+    }
+
     /// How many host ports are held or promised here, of both protocols.
     pub fn port_count(&self) -> usize {
         self.used.ports().count() + self.promised.as_ref().map_or(0, |promised| promised.ports.len())
@@ -203,6 +228,11 @@ impl<'v> Seat<'v> {
         if !ports.is_empty() {
             let promised = &mut self.promised.get_or_insert_default().ports;
             promised.extend(ports.iter().map(|bound| ((bound.protocol, bound.port), task)));
+        }
+        if !need.spec.mounts.is_empty() {
+            let mounts = need.spec.mounts.iter();
+            let uses = mounts.map(|mount| (Arc::clone(&mount.volume), task, mount.read_only));
+            self.promised.get_or_insert_default().volumes.extend(uses);
         }
         self.recall(need.turn, self.taken_in(need.turn) + 1);
     }

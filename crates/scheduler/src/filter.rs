@@ -1,7 +1,7 @@
 //! The filters: what can speak against a node. One function asks them all, for placing as for explaining, so that the
 //! two never disagree.
 
-use model::{FilterKind, Protocol};
+use model::{FilterKind, Protocol, VolumeLack};
 
 use crate::field::Seat;
 use crate::need::{Need, PROTOCOLS};
@@ -26,6 +26,8 @@ pub(crate) enum Objection {
     OpenPorts(Protocol),
     /// It has as many tasks of the service as one may have.
     MaxReplicas,
+    /// The volume at this place in the spec is not there, or not for one more task.
+    Volume(usize, VolumeLack),
 }
 
 impl Objection {
@@ -39,6 +41,7 @@ impl Objection {
             Self::Platform => FilterKind::Platform,
             Self::Port(_) | Self::OpenPorts(_) => FilterKind::HostPort,
             Self::MaxReplicas => FilterKind::MaxReplicas,
+            Self::Volume(..) => FilterKind::Volumes,
         }
     }
 }
@@ -76,7 +79,8 @@ pub(crate) fn object_again(seat: &Seat, need: &Need) -> Option<Objection> {
     object_to_sharing(seat, need)
 }
 
-/// The filters for what tasks cannot share: host ports, and the places for tasks of one service.
+/// The filters for what tasks cannot share: host ports, the places for tasks of one service, and volumes. All of the task's volumes
+/// must be there for it, not just one (SwarmKit's filter passes a node with any of them).
 fn object_to_sharing(seat: &Seat, need: &Need) -> Option<Objection> {
     if !need.spec.ports.is_empty() {
         let taken = |port: &model::PortSpec| {
@@ -94,5 +98,6 @@ fn object_to_sharing(seat: &Seat, need: &Need) -> Option<Objection> {
     if need.per_node.is_some_and(|most| seat.tasks_of(need) >= most) {
         return Some(Objection::MaxReplicas);
     }
-    None
+    let mut mounts = need.spec.mounts.iter().enumerate();
+    mounts.find_map(|(at, mount)| Some(Objection::Volume(at, seat.volume_lack(mount)?)))
 }

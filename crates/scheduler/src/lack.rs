@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use model::{
-    Availability, Constraint, ConstraintKey, FilterKind, Lack, NodeState, Operator, format_bytes, format_cpus,
+    Availability, Constraint, ConstraintKey, FilterKind, Lack, Mount, NodeState, Operator, VolumeLack,
+    format_bytes, format_cpus,
 };
 use store::Tables;
 
@@ -21,6 +22,7 @@ const LABEL: u32 = 2;
 const LIMIT: u32 = 4;
 const PORT: u32 = 100;
 const RESOURCE: u32 = 100;
+const VOLUME: u32 = 1_100;
 const REPAIR: u32 = 10_000;
 
 /// Everything that speaks against the node, in the order of the filters; empty exactly when it takes the task.
@@ -49,7 +51,26 @@ pub(crate) fn lacks(view: &Tables, seat: &Seat, need: &Need) -> Vec<Lack> {
         let text = format!("a max replicas per node of {}", seat.tasks_of(need).saturating_add(1));
         add(FilterKind::MaxReplicas, text, LIMIT);
     }
+    for mount in &need.spec.mounts {
+        if let Some(lack) = seat.volume_lack(mount) {
+            let (text, cost) = volume(view, seat, mount, lack);
+            add(FilterKind::Volumes, text, cost);
+        }
+    }
     lacks
+}
+
+/// What would let a task use a volume.
+fn volume(view: &Tables, seat: &Seat, mount: &Mount, lack: VolumeLack) -> (String, u32) {
+    let name = &mount.volume;
+    let users = || crate::reason::users_text(view, seat, name, lack);
+    match lack {
+        VolumeLack::Missing => (format!("a volume {name}"), VOLUME),
+        VolumeLack::ReadOnly => (format!("a volume {name} that is not read-only"), VOLUME),
+        VolumeLack::ReadersOnly => (format!("a volume {name} that writers share"), VOLUME),
+        VolumeLack::InUse => (format!("volume {name} free ({} has it)", users()), PORT),
+        VolumeLack::Written => (format!("volume {name} without a writer ({} writes)", users()), PORT),
+    }
 }
 
 /// What makes a node take tasks again.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use model::limits::{DYNAMIC_PORT_FIRST, DYNAMIC_PORT_LAST};
 use model::{
     Availability, DriverKind, FilterKind, NodeId, NodeState, Refusal, ServiceId, Slot, TaskId, Unplaced,
-    format_bytes, format_cpus,
+    VolumeLack, format_bytes, format_cpus,
 };
 use store::Tables;
 
@@ -24,6 +24,9 @@ const LISTED: usize = 4;
 const HOLDERS: usize = 16;
 /// Holders of a port that a sentence names.
 const HOLDERS_NAMED: usize = 3;
+
+/// A node, and a task that uses there what is wanted.
+type Holder = (NodeId, TaskId);
 
 /// The refusals of many nodes to one group of equal tasks, as they are counted.
 pub(crate) struct Tally<'v, 'n> {
@@ -42,6 +45,8 @@ pub(crate) struct Tally<'v, 'n> {
     constraints: BTreeMap<usize, u32>,
     ports: BTreeMap<usize, Vec<(NodeId, TaskId)>>,
     open: [u32; 2],
+    /// Nodes, and where somebody uses the volume who.
+    volumes: BTreeMap<(usize, VolumeLack), (u32, Vec<Holder>)>,
 }
 
 /// Why a node takes no new tasks; the first that applies.
@@ -162,6 +167,7 @@ impl<'v, 'n> Tally<'v, 'n> {
             constraints: BTreeMap::new(),
             ports: BTreeMap::new(),
             open: [0; 2],
+            volumes: BTreeMap::new(),
         }
     }
 
@@ -200,6 +206,12 @@ impl<'v, 'n> Tally<'v, 'n> {
             Objection::OpenPorts(protocol) => {
                 let place = PROTOCOLS.iter().position(|p| *p == protocol).unwrap_or(0);
                 self.open[place] += 1;
+            }
+            Objection::Volume(at, lack) => {
+                let users = self.volumes.entry((at, lack)).or_default();
+                users.0 += 1;
+                let here = users_in_the_way(seat, &self.need.spec.mounts[at].volume, lack);
+                users.1.extend(here.map(|task| (seat.node.id, task)));
             }
             Objection::Platform | Objection::MaxReplicas => {}
         }
@@ -252,6 +264,7 @@ impl<'v, 'n> Tally<'v, 'n> {
                 let on = about.on(self.refused[filter as usize]);
                 format!("max replicas per node ({most}) is reached{on}")
             }
+            FilterKind::Volumes => self.volume_sentence(view, about),
         }
     }
 
@@ -351,6 +364,47 @@ impl<'v, 'n> Tally<'v, 'n> {
         });
         listed(taken.chain(open), ", ")
     }
+
+    fn volume_sentence(&self, view: &Tables, about: About) -> String {
+        let phrases = self.volumes.iter().map(|((at, lack), (nodes, users))| {
+            let name = &self.need.spec.mounts[*at].volume;
+            let on = about.on(*nodes);
+            let by = || {
+                let by = holders_text(view, users);
+                if matches!(about, About::Nodes) { format!(" ({by})") } else { format!(" {by}") }
+            };
+            match (lack, about) {
+                (VolumeLack::Missing, About::Nodes) => format!("there is no volume {name}{on}"),
+                (VolumeLack::Missing, About::ThisNode) => format!("has no volume {name}"),
+                (VolumeLack::ReadOnly, _) => format!("volume {name} is read-only{on}"),
+                (VolumeLack::ReadersOnly, _) => format!("volume {name} is shared by readers alone{on}"),
+                (VolumeLack::InUse, _) => format!("volume {name} is in use{on}{}", by()),
+                (VolumeLack::Written, _) => format!("volume {name} is written to{on}{}", by()),
+            }
+        });
+        listed(phrases, ", ")
+    }
+}
+
+/// The tasks that keep one more from using a volume; none where it is not for want of room.
+fn users_in_the_way<'a>(
+    seat: &'a Seat,
+    volume: &'a str,
+    lack: VolumeLack,
+) -> impl Iterator<Item = TaskId> + 'a {
+    let counts = move |read_only: bool| match lack {
+        VolumeLack::InUse => true,
+        VolumeLack::Written => !read_only,
+        VolumeLack::Missing | VolumeLack::ReadOnly | VolumeLack::ReadersOnly => false,
+    };
+    seat.users_of(volume).filter(move |(_, read_only)| counts(*read_only)).map(|(task, _)| task)
+}
+
+/// `web.2, web.3`: the tasks that keep one more from using a volume of this node.
+pub(crate) fn users_text(view: &Tables, seat: &Seat, volume: &str, lack: VolumeLack) -> String {
+    let mut users: Vec<TaskId> = users_in_the_way(seat, volume, lack).collect();
+    users.sort_unstable();
+    listed(users.iter().map(|task| task_name(view, *task)), ", ")
 }
 
 fn absence(seat: &Seat) -> Absence {

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::*;
 use model::{
-    Affinity, Availability, FilterKind, Node, NodeState, Preference, Protocol, Resources, Steering, Strategy,
-    Target, Task, TaskSpec, TaskState, Unplaced,
+    Affinity, Availability, FilterKind, Mount, Node, NodeState, Preference, Protocol, Resources, Sharing,
+    Steering, Strategy, Target, Task, TaskSpec, TaskState, Unplaced, Users, Volume,
 };
 use scheduler::{Limits, Placements, explain, schedule};
 use store::{Change, Tables};
@@ -51,6 +51,13 @@ fn random_node(chance: &mut Chance, n: u32) -> Node {
         if chance.one_in(10) {
             d.drivers = vec![driver("exec", false)];
         }
+        for name in ["data", "logs"] {
+            if chance.one_in(2) {
+                let sharing = Sharing::ALL[chance.below(4) as usize];
+                let volume = Volume { path: "/srv".into(), read_only: chance.one_in(5), sharing };
+                d.volumes.insert(name.into(), volume);
+            }
+        }
     })
 }
 
@@ -72,6 +79,11 @@ fn random_spec(chance: &mut Chance, service: u32) -> TaskSpec {
     }
     if chance.one_in(4) {
         spec = port(spec, Protocol::Tcp, 0);
+    }
+    for name in ["data", "logs"] {
+        if chance.one_in(6) {
+            spec.mounts.push(Mount { volume: name.into(), read_only: chance.one_in(2) });
+        }
     }
     spec
 }
@@ -115,9 +127,14 @@ fn check_nodes(tables: &Tables, at: &str) {
         let mut held = Resources::default();
         let mut ports = BTreeSet::new();
         let mut of_service = BTreeMap::new();
+        let mut users: BTreeMap<_, Users> = BTreeMap::new();
         for task in tables.tasks_of_node(node.id).filter(|task| task.holds_reservation()) {
             let spec = spec_of(tables, task);
             held.add(&spec.reservation());
+            for Mount { volume, read_only } in &spec.mounts {
+                let users = users.entry(volume).or_default();
+                *users = users.with(*read_only);
+            }
             for bound in &task.ports {
                 assert!(ports.insert((bound.protocol, bound.port)), "{at}: {bound:?} twice on {}", node.id);
             }
@@ -130,6 +147,10 @@ fn check_nodes(tables: &Tables, at: &str) {
             let most = spec.placement.max_replicas;
             assert!(most == 0 || *count <= most, "{at}: {count} of {most} on {}", node.id);
             assert!(spec.placement.constraints.iter().all(|c| c.holds(node)), "{at}");
+        }
+        for (name, users) in users {
+            let volume = node.description.volumes.get(name);
+            assert!(volume.is_some_and(|v| v.holds(users)), "{at}: {users:?} of {volume:?} on {}", node.id);
         }
         let offer = &node.description.resources;
         assert!(offer.fits(&Resources::default(), &held), "{at}: {} holds {held:?} of {offer:?}", node.id);

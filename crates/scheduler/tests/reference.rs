@@ -6,7 +6,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::*;
-use model::{Node, NodeId, Resources, ServiceId, Task, TaskId, TaskSpec, TaskState};
+use model::{
+    Mount, Node, NodeId, Resources, ServiceId, Sharing, Task, TaskId, TaskSpec, TaskState, Users, Volume,
+};
 use scheduler::Limits;
 use store::Tables;
 
@@ -16,6 +18,8 @@ struct Count<'t> {
     held: Resources,
     load: u32,
     of_service: BTreeMap<ServiceId, u32>,
+    /// Who uses its one volume.
+    users: Users,
 }
 
 impl Count<'_> {
@@ -29,17 +33,27 @@ impl Count<'_> {
             && self.node.description.resources.fits(&self.held, &spec.reservation())
             && spec.placement.constraints.iter().all(|c| c.holds(self.node))
             && (most == 0 || self.of(service) < most)
+            && spec.mounts.iter().all(|mount| {
+                let volume = self.node.description.volumes.get(&mount.volume);
+                volume.is_some_and(|volume| volume.lack(self.users, mount.read_only).is_none())
+            })
+    }
+
+    fn take(&mut self, service: ServiceId, spec: &TaskSpec) {
+        self.held.add(&spec.reservation());
+        self.load += 1;
+        *self.of_service.entry(service).or_default() += 1;
+        self.users = spec.mounts.iter().fold(self.users, |users, mount| users.with(mount.read_only));
     }
 }
 
 /// Where each waiting task goes.
 fn plain(tables: &Tables) -> BTreeMap<TaskId, NodeId> {
     let count = |node| {
-        let mut count = Count { node, held: Resources::default(), load: 0, of_service: BTreeMap::new() };
+        let (held, users) = (Resources::default(), Users::default());
+        let mut count = Count { node, held, load: 0, of_service: BTreeMap::new(), users };
         for task in tables.tasks_of_node(node.id).filter(|task| task.holds_reservation()) {
-            count.held.add(&tables.revision(task.revision).expect("it is kept").task.reservation());
-            count.load += 1;
-            *count.of_service.entry(task.service).or_default() += 1;
+            count.take(task.service, &tables.revision(task.revision).expect("it is kept").task);
         }
         count
     };
@@ -67,9 +81,7 @@ fn plain(tables: &Tables) -> BTreeMap<TaskId, NodeId> {
         let spec = &tables.revision(task.revision).expect("it is kept").task;
         let takers = nodes.iter_mut().filter(|node| node.takes(task.service, spec));
         if let Some(best) = takers.min_by_key(|node| (node.of(task.service), node.load, node.node.id)) {
-            best.held.add(&spec.reservation());
-            best.load += 1;
-            *best.of_service.entry(task.service).or_default() += 1;
+            best.take(task.service, spec);
             placed.insert(task.id, best.node.id);
         }
     }
@@ -88,7 +100,14 @@ fn compare(seed: u64) -> usize {
             if below(6) == 0 {
                 node.availability = model::Availability::Pause;
             }
-            described(node, |d| d.resources = reserve((1 + below(8) as i64) * CPU, 8 * GIB))
+            let volume = Sharing::ALL.get(below(8) as usize).map(|sharing| {
+                let (path, read_only) = ("/srv".into(), below(4) == 0);
+                Volume { path, read_only, sharing: *sharing }
+            });
+            described(node, |d| {
+                d.resources = reserve((1 + below(8) as i64) * CPU, 8 * GIB);
+                d.volumes.extend(volume.map(|volume| ("data".into(), volume)));
+            })
         })
         .collect();
     let mut w = World::new(nodes);
@@ -99,6 +118,9 @@ fn compare(seed: u64) -> usize {
         }
         if below(3) == 0 {
             spec = at_most(spec, 1 + below(2) as u32);
+        }
+        if below(4) == 0 {
+            spec.mounts.push(Mount { volume: "data".into(), read_only: below(2) == 0 });
         }
         w.prioritised(n, spec, 50 + below(2) as u8);
     }

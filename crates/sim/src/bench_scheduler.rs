@@ -206,6 +206,7 @@ fn node(id: NodeId, number: u32) -> Node {
                 memory: 256 << 30,
                 generic: std::collections::BTreeMap::new(),
             },
+            volumes: Default::default(),
             named: std::collections::BTreeMap::new(),
             drivers: vec![DriverInfo { name: "exec".into(), healthy: true, notes: Vec::new() }],
             engine_labels: Labels::new(),

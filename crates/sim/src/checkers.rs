@@ -16,6 +16,7 @@ mod reservations;
 mod same_state;
 mod slots;
 mod sweep;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -86,6 +87,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<reservations::Reservations>::default(),
         Box::<ports::Ports>::default(),
         Box::<named::Named>::default(),
+        Box::<volumes::Volumes>::default(),
         Box::<same_state::SameState>::default(),
         Box::<reaped::Reaped>::default(),
         Box::<acknowledged::Acknowledged>::default(),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use agent::{Agent, Config, DriverEvent, Effect, Exit, Input, Launch, ProgramRef, Record};
 use model::sync::{TaskRef, ToManager};
-use model::{Description, NodeId, Resources, Span, TaskId, Time};
+use model::{Description, NodeId, Resources, Span, TaskId, Time, Volume};
 
 use crate::random::Random;
-use crate::script::Size;
+use crate::script::{Offered, Size};
 use crate::trace::Trace;
 
 /// A program's name: its task and its name there.
@@ -172,7 +172,18 @@ impl Host {
 
     /// It has other resources from now on; its agent still has to be told.
     pub fn set_size(&mut self, size: Size) {
-        self.description = Arc::new(description(&self.description.hostname, size));
+        let volumes = self.description.volumes.clone();
+        self.description = Arc::new(Description { volumes, ..description(&self.description.hostname, size) });
+    }
+
+    /// It offers these volumes from now on; its agent still has to be told.
+    pub fn set_volumes(&mut self, offered: &[Offered]) {
+        let volume = |one: &Offered| {
+            let path = format!("/volumes/{}", one.name).into();
+            (one.name.as_str().into(), Volume { path, read_only: one.read_only, sharing: one.sharing })
+        };
+        let volumes = offered.iter().map(volume).collect();
+        self.description = Arc::new(Description { volumes, ..Description::clone(&self.description) });
     }
 
     /// Something happened to the agent.

@@ -99,6 +99,13 @@ fn simpler(command: &Command) -> Vec<Command> {
                 list.push(Command::Service { name: name.clone(), settings });
             }
         }
+        Command::Volumes { node, volumes } => {
+            for at in 0..volumes.len() {
+                let mut volumes = volumes.clone();
+                volumes.remove(at);
+                list.push(Command::Volumes { node: *node, volumes });
+            }
+        }
         Command::Net(net) if *net != Net::default() => {
             let usual = Net::default();
             for net in

@@ -8,6 +8,7 @@
 //! update web version=2; scale web 5; remove web
 //! promote web; abort web; rollback web    canaries take their slots, or go; the revision before takes its place again
 //! drain node-1 [within 2m]; pause node-1; activate node-1; label node-1 zone=b; resources node-1 cpu=2 mem=4g gpu=1
+//! volumes node-1 data=none logs=all,ro    the volumes it offers from now on, and how they are shared; `volumes node-1`: none
 //! crash node-1 [for 10s]; boot node-1; kill-agent node-1 [for 2s]; remove-node node-1
 //! crash manager-1 [for 5s]; boot manager-1; depose
 //! cut node-1 manager-2; heal; net delay=1ms..20ms loss=0.1% lost=0.1%; disk node-1 fails; drivers node-1 fail; clock node-1 1h
@@ -20,7 +21,7 @@
 
 use std::fmt;
 
-use model::{Span, parse_bytes, parse_cpus};
+use model::{Sharing, Span, parse_bytes, parse_cpus};
 
 use crate::service;
 
@@ -49,6 +50,17 @@ impl Default for Size {
     fn default() -> Self {
         Self { cpus: 4_000_000_000, memory: 8 << 30, gpus: 0 }
     }
+}
+
+/// A volume that a machine offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offered {
+    /// Its name.
+    pub name: String,
+    /// Who may use it at the same time.
+    pub sharing: Sharing,
+    /// True when nobody may write there.
+    pub read_only: bool,
 }
 
 /// Settings in the order in which they were given.
@@ -91,6 +103,7 @@ pub enum Command {
     DrainWithin { node: u32, span: Span },
     Label { node: u32, key: String, value: String },
     Resources { node: u32, size: Size },
+    Volumes { node: u32, volumes: Vec<Offered> },
     RemoveNode(u32),
     Crash { place: Place, back: Option<Span> },
     Boot(Place),
@@ -179,6 +192,10 @@ fn command(words: &[&str]) -> Result<Command, String> {
             Command::Label { node: node(n)?, key: key.into(), value: value.into() }
         }
         ["resources", n, rest @ ..] => Command::Resources { node: node(n)?, size: size(rest)? },
+        ["volumes", n, rest @ ..] => {
+            let volumes = rest.iter().map(|word| offered(word)).collect::<Result<_, _>>()?;
+            Command::Volumes { node: node(n)?, volumes }
+        }
         ["remove-node", n] => Command::RemoveNode(node(n)?),
         ["boot", at] => Command::Boot(place(at)?),
         ["depose"] => Command::Depose,
@@ -267,6 +284,17 @@ fn size(words: &[&str]) -> Result<Size, String> {
         }
     }
     Ok(size)
+}
+
+fn offered(word: &str) -> Result<Offered, String> {
+    let bad = || format!("{word:?} is no volume, such as data=none or data=all,ro");
+    let (name, rest) = word.split_once('=').ok_or_else(bad)?;
+    let (sharing, read_only) = match rest.strip_suffix(",ro") {
+        Some(sharing) => (sharing, true),
+        None => (rest, false),
+    };
+    let sharing = Sharing::from_word(sharing).ok_or_else(bad)?;
+    Ok(Offered { name: name.into(), sharing, read_only })
 }
 
 fn net(words: &[&str]) -> Result<Net, String> {
@@ -372,6 +400,12 @@ impl fmt::Display for Command {
             Self::Availability { node, word } => write!(f, "{word} node-{node}"),
             Self::Label { node, key, value } => write!(f, "label node-{node} {key}={value}"),
             Self::Resources { node, size } => write!(f, "resources node-{node} {size}"),
+            Self::Volumes { node, volumes } => {
+                write!(f, "volumes node-{node}")?;
+                volumes.iter().try_for_each(|Offered { name, sharing, read_only }| {
+                    write!(f, " {name}={sharing}{}", if *read_only { ",ro" } else { "" })
+                })
+            }
             Self::RemoveNode(node) => write!(f, "remove-node node-{node}"),
             Self::Crash { place, back: b } => write!(f, "crash {place}{}", back(b)),
             Self::Boot(place) => write!(f, "boot {place}"),
@@ -417,10 +451,10 @@ mod tests {
             crash node-1 for 10s; boot node-1; kill-agent node-1 for 2s; kill-agent node-1; remove-node node-1\n\
             crash manager-1; boot manager-1; depose; cut node-1 manager-2; heal; calm\n\
             net delay=1ms..20ms loss=0.1% lost=0.25%; disk node-1 fails; drivers node-2 fail; clock node-1 1h; clock manager-1 -5s\n\
-            end web.1 3; cluster history=2; run 10s; converge 1m0s\n\
+            volumes node-1 data=none logs=all,ro; volumes node-1; end web.1 3; cluster history=2; run 10s; converge 1m0s\n\
             show tasks; show tasks web; show nodes; show services; why web";
         let commands = parse(text).expect("it is a script");
-        assert_eq!(commands.len(), 42);
+        assert_eq!(commands.len(), 44);
         let again: Vec<String> = commands.iter().map(ToString::to_string).collect();
         assert_eq!(parse(&again.join("\n")).as_ref(), Ok(&commands));
     }
@@ -434,6 +468,7 @@ mod tests {
             ("service web replicas=x", 1, "replicas"),
             ("service web colour=red", 1, "colour"),
             ("# fine\ncut node-1 nowhere", 2, "nowhere"),
+            ("volumes node-1 data=some", 1, "no volume"),
             ("net loss=5", 1, "percentage"),
             ("end web 3", 1, "SERVICE.NUMBER"),
         ] {

@@ -94,6 +94,13 @@ fn set(spec: &mut ServiceSpec, key: &str, value: &str) -> Result<(), String> {
             published: value.parse().map_err(|_| format!("{value:?} is not a port"))?,
             mode: PortMode::Host,
         }),
+        "volume" => {
+            let (name, read_only) = match value.strip_suffix(":ro") {
+                Some(name) => (name, true),
+                None => (value, false),
+            };
+            task.mounts.push(model::Mount { volume: name.into(), read_only });
+        }
         "parallelism" => spec.update.parallelism = count()?,
         "update-delay" => spec.update.delay = span()?,
         "monitor" => spec.update.monitor = span()?,

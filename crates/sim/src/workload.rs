@@ -1,10 +1,10 @@
 //! Random clusters: a script from a seed. People make, change and remove services and nodes; fate breaks machines, managers, disks and the net; at the
 //! end every fault ends and everything must come to be as wanted.
 
-use model::Span;
+use model::{Sharing, Span};
 
 use crate::random::Random;
-use crate::script::{Command, Net, Place, Settings, Size};
+use crate::script::{Command, Net, Offered, Place, Settings, Size};
 
 /// How a random cluster is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +32,8 @@ pub const SETTLES_WITHIN: Span = Span::from_secs(400);
 
 struct Author {
     random: Random,
+    /// What is about volumes has chances of its own, so that without them a seed makes the same cluster.
+    volumes: Random,
     nodes: Vec<u32>,
     managers: u32,
     /// Names of services, and what they are.
@@ -57,6 +59,7 @@ pub fn script(seed: u64, plan: Plan) -> Vec<Command> {
     let count = if plan.full { plan.nodes } else { random.range(1, u64::from(plan.nodes)) as u32 };
     let mut author = Author {
         random,
+        volumes: Random::new(seed ^ 0x701_u64),
         nodes: (1..=count).collect(),
         managers,
         services: Vec::new(),
@@ -90,6 +93,14 @@ impl Author {
             for node in 1..=count {
                 let command = self.kernel(node);
                 self.script.push(command);
+            }
+        }
+        if self.volumes.once_in(2) {
+            for node in 1..=count {
+                if !self.volumes.once_in(3) {
+                    let command = self.offer(node);
+                    self.script.push(command);
+                }
             }
         }
         if self.random.once_in(3) {
@@ -132,6 +143,19 @@ impl Author {
         let memory = *random.pick(&[1 << 30, 4 << 30, 8 << 30]);
         let gpus = *random.pick(&[0, 1, 2, 3]);
         Command::Resources { node, size: Size { cpus, memory, gpus } }
+    }
+
+    /// A machine offers other volumes, or shares them in another way.
+    fn offer(&mut self, node: u32) -> Command {
+        let random = &mut self.volumes;
+        let mut volumes = Vec::new();
+        for name in ["data", "logs"] {
+            if !random.once_in(4) {
+                let sharing = *random.pick(&Sharing::ALL);
+                volumes.push(Offered { name: name.into(), sharing, read_only: random.once_in(6) });
+            }
+        }
+        Command::Volumes { node, volumes }
     }
 
     /// Mostly things happen one after the other; now and then all at once, or long apart.
@@ -280,6 +304,9 @@ impl Author {
             set("min-healthy", (*random.pick(&["0", "1", "2", "3", "50%", "100%"])).into());
             set("max-surge", (*random.pick(&["0", "0", "1", "2"])).into());
         }
+        if self.volumes.once_in(4) {
+            set("volume", (*self.volumes.pick(&["data", "data:ro", "logs", "logs:ro"])).into());
+        }
         if random.once_in(6) {
             set("priority", random.range(1, 100).to_string());
             if random.once_in(2) {
@@ -373,7 +400,13 @@ impl Author {
             }
             2 => Command::Availability { node, word: "pause" },
             3 | 4 => Command::Availability { node, word: "active" },
-            5 => self.resize(node),
+            5 => {
+                if self.volumes.once_in(2) {
+                    let command = self.offer(node);
+                    self.script.push(command);
+                }
+                self.resize(node)
+            }
             6 if self.random.once_in(2) => self.kernel(node),
             _ => {
                 let value = (*self.random.pick(&["a", "b", "c"])).into();

@@ -16,16 +16,16 @@ const REMOVE: &str = "not supported yet; remove it";
 const LIMIT_MEMORY: &str = "write deploy.resources.limits.memory";
 const LIMIT_CPUS: &str = "write deploy.resources.limits.cpus";
 const HOST_NETWORK: &str = "networks are not supported yet: a process uses the node's own network; remove it";
-const HOST_FILES: &str = "volumes are not supported yet: a process sees the node's own files; remove it";
+const HOST_FILES: &str = "not supported: a process sees the node's own files; remove it, or name a volume that nodes offer below volumes";
+const OFFERED: &str = "nothing is made for a volume: it is a directory that nodes offer (quelea daemon --volume NAME=PATH); remove it";
 const SECRETS: &str = "secrets and configs are not supported yet; remove it";
 const PRIVILEGES: &str = "not supported for a process, which runs with the rights of its user; remove it";
 
 /// At the top.
 pub(crate) const TOP: Known = Known {
-    read: &["services", "version", "name"],
+    read: &["services", "version", "name", "volumes"],
     refused: &[
         ("networks", HOST_NETWORK),
-        ("volumes", HOST_FILES),
         ("secrets", SECRETS),
         ("configs", SECRETS),
         ("include", "include is not supported yet; put the services into one file"),
@@ -49,6 +49,7 @@ pub(crate) const SERVICE: Known = Known {
         "deploy",
         "platform",
         "x-driver",
+        "volumes",
     ],
     refused: &[
         ("image", IMAGE_REFUSED),
@@ -131,7 +132,6 @@ pub(crate) const SERVICE: Known = Known {
         ("use_api_socket", REMOVE),
         ("userns_mode", REMOVE),
         ("uts", REMOVE),
-        ("volumes", HOST_FILES),
         ("volumes_from", HOST_FILES),
     ],
 };
@@ -224,6 +224,30 @@ pub(crate) const PORT: Known = Known {
     refused: &[
         ("host_ip", "a process listens on the address that it chooses itself; remove it"),
         ("app_protocol", REMOVE),
+    ],
+};
+
+/// One of `volumes` at the top.
+pub(crate) const VOLUME: Known = Known {
+    read: &["external", "name"],
+    refused: &[
+        ("driver", OFFERED),
+        ("driver_opts", OFFERED),
+        ("labels", OFFERED),
+        ("x-cluster-spec", OFFERED),
+    ],
+};
+
+/// A volume of a service in its long form.
+pub(crate) const MOUNT: Known = Known {
+    read: &["type", "source", "target", "read_only"],
+    refused: &[
+        ("bind", REMOVE),
+        ("volume", REMOVE),
+        ("tmpfs", REMOVE),
+        ("image", REMOVE),
+        ("cluster", REMOVE),
+        ("consistency", REMOVE),
     ],
 };
 

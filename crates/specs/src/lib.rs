@@ -14,6 +14,7 @@ mod problem;
 mod reader;
 mod service;
 mod stack;
+mod volumes;
 mod words;
 mod yaml;
 

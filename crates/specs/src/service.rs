@@ -10,13 +10,15 @@ use model::{
 
 use crate::problem::Findings;
 use crate::reader::{Field, Fields};
+use crate::volumes::Declared;
 use crate::yaml::{At, Key, Node, Value};
-use crate::{deploy, keys, ports, words};
+use crate::{deploy, keys, ports, volumes, words};
 
 /// Reads the service `key`; `None` when too little of it can be read to go on.
 pub(crate) fn read(
     key: &Key,
     node: &Node,
+    declared: &Declared,
     vars: &BTreeMap<String, String>,
     findings: &mut Findings,
 ) -> Option<ServiceSpec> {
@@ -46,6 +48,7 @@ pub(crate) fn read(
             replace: deploy.replace,
             placement: deploy.placement,
             ports: fields.get("ports").map(|f| ports::read(f, findings)).unwrap_or_default(),
+            mounts: fields.get("volumes").map(|f| volumes::read(f, declared, findings)).unwrap_or_default(),
             force: 0,
         },
     };
@@ -233,6 +236,7 @@ fn locate(key: &Key, node: &Node, invalid: &Invalid) -> (At, String) {
             &["deploy", "resources", "reservations", "generic_resources"]
         }
         field if field.starts_with("ports") => &["ports"],
+        field if field.starts_with("mounts") => &["volumes"],
         "working_dir" => &["working_dir"],
         "user" => &["user"],
         "stop_signal" => &["stop_signal"],

@@ -9,6 +9,7 @@ use crate::keys;
 use crate::problem::{Findings, Problem, Warning};
 use crate::reader::Field;
 use crate::service;
+use crate::volumes::{self, Declared};
 use crate::yaml::{self, At, Key, Node, Value};
 
 /// What a stack file asks for.
@@ -42,10 +43,15 @@ pub fn variables(text: &str) -> BTreeSet<String> {
         return names;
     }
     let Ok(Node { value: Value::Map(top), .. }) = yaml::parse(text) else { return names };
-    let services = top.iter().find(|(key, _)| key.text == "services");
-    if let Some((_, node)) = services {
-        collect(node, &mut names);
-        passed_through(node, &mut names);
+    for (key, node) in &top {
+        match key.text.as_str() {
+            "services" => {
+                collect(node, &mut names);
+                passed_through(node, &mut names);
+            }
+            "volumes" => collect(node, &mut names),
+            _ => {}
+        }
     }
     names
 }
@@ -109,11 +115,19 @@ fn read_stack(
         findings.refuse(root.at, "services", "the file has no services; write at least one");
         return None;
     };
-    read_services(services, vars, findings)
+    let declared = match fields.get("volumes") {
+        Some(field) => {
+            let expanded = Expander::new(vars).expand(field.node, &field.path, findings);
+            volumes::declared(&Field::new(&expanded, field.path.clone()), findings)
+        }
+        None => Declared::new(),
+    };
+    read_services(services, &declared, vars, findings)
 }
 
 fn read_services(
     field: &Field<'_>,
+    declared: &Declared,
     vars: &BTreeMap<String, String>,
     findings: &mut Findings,
 ) -> Option<Vec<ServiceSpec>> {
@@ -139,7 +153,7 @@ fn read_services(
             findings.refuse(key.at, service.path, message);
             continue;
         }
-        specs.extend(service::read(key, service.node, vars, findings));
+        specs.extend(service::read(key, service.node, declared, vars, findings));
     }
     Some(specs)
 }

@@ -30,7 +30,7 @@ fn service(body: &str) -> ServiceSpec {
 /// What is said of a service with this body: `line:column field: message`, lines counted in the body.
 fn refused(body: &str) -> Vec<String> {
     let indented: String = body.lines().map(|l| format!("    {l}\n")).collect();
-    let problems = read(&format!("services:\n  web:\n{indented}")).expect_err(body);
+    let problems = read(&format!("services:\n  web:\n{indented}volumes: {{data: {{}}}}\n")).expect_err(body);
     let show = |p: &Problem| {
         let field = p.field.strip_prefix("services.web").unwrap_or(&p.field).trim_start_matches('.');
         format!("{}:{} {field}: {}", i64::from(p.line) - 2, i64::from(p.column) - 4, p.message)
@@ -423,12 +423,86 @@ fn ports_that_cannot_be() {
 }
 
 #[test]
+fn volumes_are_declared_and_used_by_name() {
+    let stack = accepted(
+        "services:\n  web:\n    command: a\n    volumes:\n      - data\n      - {type: volume, source: logs, read_only: true}\n      - {source: own}\n\
+         volumes:\n  data:\n  logs: {external: true}\n  own: {external: true, name: 'other-${N}'}\n  unused: {}\n",
+    );
+    let shown: Vec<String> =
+        stack.services[0].task.mounts.iter().map(|m| format!("{} {}", m.volume, m.read_only)).collect();
+    assert_eq!(shown, ["data false", "logs true", "other-4 false"]);
+    assert_eq!(variables("services: {}\nvolumes: {a: {name: '${V}'}}"), ["V".to_owned()].into());
+    for (volumes, starts, part) in [
+        ("{data: {driver: nfs}}", "f.yaml:4:18: volumes.data.driver:", "nothing is made for a volume"),
+        ("{data: {driver_opts: {a: b}}}", "f.yaml:4:18: volumes.data.driver_opts:", "quelea daemon --volume"),
+        ("{data: {external: maybe}}", "f.yaml:4:28: volumes.data.external:", "neither true nor false"),
+        (
+            "{data: {external: {name: x}}}",
+            "f.yaml:4:28: volumes.data.external:",
+            "a single value is expected",
+        ),
+        ("{data: {extern: true}}", "f.yaml:4:18: volumes.data.extern:", "did you mean external?"),
+        ("{'da ta': {}}", "f.yaml:4:11: volumes.da ta:", "the name of a volume has"),
+        ("[data]", "f.yaml:4:10: volumes:", "a map is expected"),
+    ] {
+        let said =
+            read(&format!("services:\n  web:\n    command: a\nvolumes: {volumes}\n")).expect_err(volumes);
+        assert_eq!(said.len(), 1, "{volumes}: {said:#?}");
+        let said = said[0].to_string();
+        assert!(said.starts_with(starts) && said.contains(part), "{volumes}: {said}");
+    }
+    let said = read("services: {web: {command: a, volumes: [a-b, a.b]}}\nvolumes: {a-b: {}, a.b: {}}\n");
+    let said = said.expect_err("one variable for two")[0].to_string();
+    assert!(said.contains("services.web.volumes: ") && said.contains("QUELEA_VOLUME_A_B"), "{said}");
+}
+
+#[test]
 fn keys_that_cannot_be() {
     for (body, starts, part) in [
         ("image: nginx", "1:1 image:", "needs the coming docker or oci driver"),
         ("build: .", "1:1 build:", "needs the coming docker or oci driver"),
         ("command: a\nnetworks: [x]", "2:1 networks:", "networks are not supported yet"),
-        ("command: a\nvolumes: []", "2:1 volumes:", "volumes are not supported yet"),
+        ("command: a\nvolumes: data", "2:10 volumes:", "a list is expected"),
+        (
+            "command: a\nvolumes: [other]",
+            "2:11 volumes[0]:",
+            "volume \"other\" is not declared; write it below volumes",
+        ),
+        (
+            "command: a\nvolumes: ['data:/data:ro']",
+            "2:11 volumes[0]:",
+            "write data alone, the program finds the directory in $QUELEA_VOLUME_DATA",
+        ),
+        ("command: a\nvolumes: [./here:/there]", "2:11 volumes[0]:", "a path of the node cannot be mounted"),
+        ("command: a\nvolumes: [/here]", "2:11 volumes[0]:", "a path of the node cannot be mounted"),
+        (
+            "command: a\nvolumes: [{type: bind, source: /here}]",
+            "2:11 volumes[0]:",
+            "\"bind\" is not supported",
+        ),
+        ("command: a\nvolumes: [{type: npipe, source: x}]", "2:11 volumes[0]:", "\"npipe\" is not supported"),
+        (
+            "command: a\nvolumes: [{type: disk, source: x}]",
+            "2:11 volumes[0]:",
+            "\"disk\" is not a type of mount",
+        ),
+        ("command: a\nvolumes: [{type: volume}]", "2:11 volumes[0]:", "a volume needs its name"),
+        (
+            "command: a\nvolumes: [{source: data, target: /data}]",
+            "2:34 volumes[0].target:",
+            "in $QUELEA_VOLUME_DATA",
+        ),
+        (
+            "command: a\nvolumes: [{source: data, volume: {nocopy: true}}]",
+            "2:26 volumes[0].volume:",
+            "not supported yet",
+        ),
+        (
+            "command: a\nvolumes: [{source: data, readonly: true}]",
+            "2:26 volumes[0].readonly:",
+            "did you mean read_only?",
+        ),
+        ("command: a\ntmpfs: /run", "2:1 tmpfs:", "a process sees the node's own files"),
         ("command: a\nsecrets: [x]", "2:1 secrets:", "not supported yet"),
         ("command: a\nhealthcheck: {test: x}", "2:1 healthcheck:", "not supported yet"),
         ("command: a\ndepends_on: {db: {condition: service_healthy}}", "2:1 depends_on:", "start order"),

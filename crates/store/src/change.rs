@@ -147,7 +147,8 @@ pub enum Change {
         start_after: Option<Time>,
     },
     /// Gives a pending task its node and host ports: it becomes `Assigned`. Refused when the node is gone, when a
-    /// port or a named resource is held by another task there, or when less is left there than the task reserves.
+    /// port or a named resource is held by another task there, when a volume is not there or not shared by one more, or when
+    /// less is left there than the task reserves.
     AssignTask {
         /// The task.
         task: TaskId,

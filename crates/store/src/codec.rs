@@ -20,6 +20,7 @@ mod snapshot;
 mod spec;
 mod steering;
 mod task;
+mod volume;
 
 pub use entry::{ENTRY_BYTES, ENTRY_FORMAT, check_entry, decode_entry, encode_entry};
 pub use piece::{decode_program_status, decode_task_spec, encode_program_status, encode_task_spec};

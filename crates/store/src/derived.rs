@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use imbl::OrdMap;
 use model::{
-    BoundPort, Desired, NamedResource, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId,
-    TaskState,
+    BoundPort, Desired, Mount, NamedResource, Protocol, Resources, RevisionId, ServiceId, Slot, Task, TaskId,
+    TaskState, Users,
 };
 
 use crate::slots::Places;
@@ -19,6 +19,8 @@ pub struct NodeUse {
     ports: Vec<(Protocol, u16, TaskId)>,
     /// The named resources that are held, and by whom; sorted.
     named: Vec<(NamedResource, TaskId)>,
+    /// The volumes that are used, by whom, and whether that one only reads; sorted.
+    volumes: Vec<(Arc<str>, TaskId, bool)>,
     by_service: OrdMap<ServiceId, u32>,
     active: u32,
 }
@@ -59,6 +61,23 @@ impl NodeUse {
         self.named.iter().map(|(one, task)| (one, *task))
     }
 
+    /// The tasks that use a volume here, and whether they only read, by id.
+    pub fn users_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (TaskId, bool)> + 'a {
+        let from = self.volumes.partition_point(|(name, ..)| **name < *volume);
+        let users = self.volumes[from..].iter().take_while(move |(name, ..)| **name == *volume);
+        users.map(|(_, task, read_only)| (*task, *read_only))
+    }
+
+    /// How many tasks use a volume here.
+    pub fn users(&self, volume: &str) -> Users {
+        self.users_of(volume).fold(Users::default(), |users, (_, read_only)| users.with(read_only))
+    }
+
+    /// The volumes that are used here, each once.
+    pub fn used_volumes(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
+        self.volumes.chunk_by(|a, b| a.0 == b.0).map(|same| &same[0].0)
+    }
+
     /// How many tasks of the service hold a reservation here and are wanted: those that are on their way out don't
     /// count, because what replaces them is spread as if they were gone.
     pub fn tasks_of(&self, service: ServiceId) -> u32 {
@@ -89,8 +108,14 @@ impl NodeUse {
     }
 
     /// A task takes its reservation.
-    pub(crate) fn take(&mut self, task: &Task, reservation: &Resources) {
+    pub(crate) fn take(&mut self, task: &Task, reservation: &Resources, mounts: &[Mount]) {
         self.reserved.add(reservation);
+        for Mount { volume, read_only } in mounts {
+            let place = self.volumes.binary_search_by(|(name, id, _)| (name, id).cmp(&(volume, &task.id)));
+            if let Err(at) = place {
+                self.volumes.insert(at, (Arc::clone(volume), task.id, *read_only));
+            }
+        }
         self.active += 1;
         if task.desired.is_wanted() {
             self.want(task.service, true);
@@ -110,7 +135,7 @@ impl NodeUse {
     }
 
     /// A task gives its reservation back.
-    pub(crate) fn give_back(&mut self, task: &Task, reservation: &Resources) {
+    pub(crate) fn give_back(&mut self, task: &Task, reservation: &Resources, uses_volumes: bool) {
         self.reserved.subtract(reservation);
         self.active -= 1;
         if task.desired.is_wanted() {
@@ -126,6 +151,9 @@ impl NodeUse {
         if !task.named.is_empty() {
             self.named.retain(|(_, holder)| *holder != task.id);
         }
+        if uses_volumes {
+            self.volumes.retain(|(_, user, _)| *user != task.id);
+        }
     }
 }
 
@@ -140,6 +168,8 @@ pub struct ServiceUse {
     running: u32,
     /// The slots that are filled.
     slots: Places,
+    /// The slots in which a task of a revision ended for good, by revision; sorted, without empty ones.
+    over: Arc<Vec<(RevisionId, Places)>>,
     /// What ended tasks say of their slots, by revision; sorted, without empty ones. Kept for batch services alone.
     ends: Option<Arc<Vec<(RevisionId, Ends)>>>,
 }
@@ -260,6 +290,21 @@ impl ServiceUse {
         self.slots.numbers().first_missing(from)
     }
 
+    /// The lowest numbered slot from `from` on that nothing fills, and in which no task of the revision ended for good. Those are passed
+    /// over by intervals.
+    pub fn first_vacant(&self, revision: RevisionId, from: u32) -> u32 {
+        let over = self.over.binary_search_by_key(&revision, |(id, _)| *id).map(|at| &self.over[at].1);
+        let mut n = from;
+        loop {
+            let filled = self.slots.numbers().first_missing(n);
+            let vacant = over.as_ref().map_or(filled, |over| over.numbers().first_missing(filled));
+            if vacant == filled {
+                return vacant;
+            }
+            n = vacant;
+        }
+    }
+
     /// The highest numbered slot that something fills.
     pub fn highest_filled(&self) -> Option<u32> {
         self.slots.numbers().highest()
@@ -270,6 +315,7 @@ impl ServiceUse {
         self.total += 1;
         self.by_state[place(task.status.state)] += 1;
         self.running += u32::from(runs(task));
+        self.count_over(task, true);
         self.count_end(task, true);
         if !task.fills_slot() {
             return;
@@ -287,6 +333,7 @@ impl ServiceUse {
         self.total -= 1;
         self.by_state[place(task.status.state)] -= 1;
         self.running -= u32::from(runs(task));
+        self.count_over(task, false);
         self.count_end(task, false);
         if !task.fills_slot() {
             return;
@@ -307,8 +354,32 @@ impl ServiceUse {
         self.by_state[place(new.status.state)] += 1;
         self.running -= u32::from(runs(old));
         self.running += u32::from(runs(new));
+        self.count_over(old, false);
+        self.count_over(new, true);
         self.count_end(old, false);
         self.count_end(new, true);
+    }
+
+    fn count_over(&mut self, task: &Task, there: bool) {
+        if task.desired != Desired::Complete || !task.status.state.is_ended() {
+            return;
+        }
+        let all = Arc::make_mut(&mut self.over);
+        match (all.binary_search_by_key(&task.revision, |(id, _)| *id), there) {
+            (Ok(at), true) => all[at].1.add(task.slot),
+            (Err(at), true) => {
+                let mut places = Places::default();
+                places.add(task.slot);
+                all.insert(at, (task.revision, places));
+            }
+            (Ok(at), false) => {
+                all[at].1.take(task.slot);
+                if all[at].1.len() == 0 {
+                    all.remove(at);
+                }
+            }
+            (Err(_), false) => {}
+        }
     }
 
     fn count_end(&mut self, task: &Task, there: bool) {

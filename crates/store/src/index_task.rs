@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Desired, ServiceId, Slot, Task, TaskId, TaskState, Time};
+use model::{Desired, Resources, ServiceId, Slot, Task, TaskId, TaskState, Time};
 
 use crate::ServiceUse;
 use crate::rollout::Stand;
@@ -240,17 +240,21 @@ impl Tables {
     }
 
     /// A task takes what it holds of its node, or gives it back. Node, ports and revision of a task that holds one never
-    /// change.
+    /// change, so that what it uses of volumes is what its revision says.
     fn reserve(&mut self, node: u32, task: &Task, takes: bool) {
-        let reservation = self.revisions.get(&task.revision).map(|entry| Arc::clone(&entry.reservation));
-        let reservation = reservation.unwrap_or_default();
+        let needs = self.revisions.get(&task.revision);
+        let none = Resources::default();
+        let (reservation, mounts) = match needs {
+            Some(needs) => (&*needs.reservation, needs.revision.task.mounts.as_slice()),
+            None => (&none, &[][..]),
+        };
         let Some(entry) = self.nodes.get_mut(node) else { return };
         let before = entry.used.active();
         let used = Arc::make_mut(&mut entry.used);
         if takes {
-            used.take(task, &reservation);
+            used.take(task, reservation, mounts);
         } else {
-            used.give_back(task, &reservation);
+            used.give_back(task, reservation, !mounts.is_empty());
         }
         if entry.node.is_some() {
             let (id, after) = (entry.id, used.active());

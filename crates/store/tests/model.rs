@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use common::*;
 use model::{
-    BoundPort, Desired, Mode, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule, Service,
-    ServiceId, Slot, Task, TaskId, TaskState, Time,
+    BoundPort, Desired, Mode, Mount, NodeId, NodeState, NodeStatus, Protocol, Resources, RevisionId, Rule,
+    Service, ServiceId, Sharing, Slot, Task, TaskId, TaskState, Time, Volume,
 };
 use proptest::prelude::*;
 use store::codec::{digest, read_snapshot, write_snapshot};
@@ -23,6 +23,25 @@ const SERVICES: u32 = 3;
 
 /// What a random change is made from; small numbers, so that they meet.
 type Seed = (u8, u8, u8, u8);
+
+/// A node with a volume that one task writes to.
+fn offering(n: u32) -> model::Node {
+    let mut node = node(n);
+    let sharing = Sharing::OneWriter;
+    let volume = Volume { path: "/d".into(), read_only: false, sharing };
+    Arc::make_mut(&mut node.description).volumes.insert("data".into(), volume);
+    node
+}
+
+/// A revision; the second of each service writes to the volume, the third reads from it.
+fn using(n: u32, service: u32, reserve: Resources) -> model::Revision {
+    let mut revision = revision(n, service, reserve);
+    if n % 10 > 1 {
+        let mounts = vec![Mount { volume: "data".into(), read_only: n % 10 == 3 }];
+        Arc::make_mut(&mut revision.task).mounts = mounts;
+    }
+    revision
+}
 
 /// A change from a seed. Most fit the state more often than not; the others are there to be refused.
 fn change((kind, a, b, c): Seed) -> Vec<Change> {
@@ -51,14 +70,14 @@ fn change((kind, a, b, c): Seed) -> Vec<Change> {
         11..=13 => vec![report(task, node, state)],
         14 => vec![end(task, if c % 2 == 0 { TaskState::Shutdown } else { TaskState::Orphaned })],
         15 | 16 => vec![Change::DeleteTask(task_id(task))],
-        17 => vec![Change::CreateNode(common::node(node))],
+        17 => vec![Change::CreateNode(offering(node))],
         18 if c % 4 == 0 => vec![Change::DeleteNode(node_id(node))],
         18 => vec![Change::SetNodeStatus {
             node: node_id(node),
             status: NodeStatus { state: NodeState::Down, ..NodeStatus::default() },
         }],
         19 => vec![
-            Change::CreateRevision(revision(of(service, revision_no), service, reserve(i64::from(c), 1))),
+            Change::CreateRevision(using(of(service, revision_no), service, reserve(i64::from(c), 1))),
             Change::CreateService(Box::new(common::service(service, "s", of(service, revision_no)))),
         ],
         20 => {
@@ -71,7 +90,7 @@ fn change((kind, a, b, c): Seed) -> Vec<Change> {
                 5 => updated.mode = Mode::GlobalBatch,
                 _ => {}
             }
-            let make = Change::CreateRevision(revision(number, service, reserve(i64::from(b), 2)));
+            let make = Change::CreateRevision(using(number, service, reserve(i64::from(b), 2)));
             if c % 3 == 0 {
                 vec![Change::UpdateService(Box::new(updated))]
             } else {
@@ -110,6 +129,7 @@ fn named(changes: Vec<Change>) -> Vec<Change> {
 struct NodeFacts {
     reserved: Resources,
     ports: Vec<(Protocol, u16, TaskId)>,
+    users: Vec<(TaskId, bool)>,
     by_service: Vec<u32>,
     active: u32,
     failures: Vec<u32>,
@@ -119,7 +139,9 @@ fn node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
     let mut facts = NodeFacts { by_service: vec![0; SERVICES as usize], ..NodeFacts::default() };
     for task in tables.tasks().filter(|t| t.node == Some(node) && t.holds_reservation()) {
         facts.active += 1;
-        facts.reserved.add(&tables.revision(task.revision).expect("kept by its task").task.reservation());
+        let spec = &tables.revision(task.revision).expect("kept by its task").task;
+        facts.reserved.add(&spec.reservation());
+        facts.users.extend(spec.mounts.iter().map(|mount| (task.id, mount.read_only)));
         if task.desired.is_wanted() {
             facts.by_service[(task.service.0.as_u128() - 0x2001) as usize] += 1;
         }
@@ -128,6 +150,9 @@ fn node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
             .extend(task.ports.iter().map(|BoundPort { protocol, port, .. }| (*protocol, *port, task.id)));
     }
     facts.ports.sort();
+    facts.users.sort();
+    let writers = facts.users.iter().filter(|(_, read_only)| !read_only).count();
+    assert!(writers <= 1, "{writers} tasks write to the volume of {node}");
     let failed = |t: &&Arc<Task>| {
         matches!(t.status.state, TaskState::Failed | TaskState::Rejected) && matches!(t.slot, Slot::Number(_))
     };
@@ -147,6 +172,7 @@ fn read_node_facts(tables: &Tables, node: NodeId) -> NodeFacts {
     NodeFacts {
         reserved: used.reserved().clone(),
         ports: used.ports().collect(),
+        users: used.users_of("data").collect(),
         by_service: (1..=SERVICES).map(|n| used.tasks_of(service_id(n))).collect(),
         active: used.active(),
         failures: revisions().map(|id| tables.failures_on(id, node, Time(i64::MIN), u32::MAX)).collect(),
@@ -341,6 +367,15 @@ fn check(tables: &Tables) {
             "service {n}"
         );
         assert_eq!(ids(tables.tasks_of_service(service)), sorted(tables, |t| t.service == service, age));
+        for revision in revisions() {
+            let over = |t: &Task| {
+                t.revision == revision && t.desired == Desired::Complete && t.status.state.is_ended()
+            };
+            let taken =
+                |n: u32| tables.tasks_of_slot(service, Slot::Number(n)).any(|t| t.fills_slot() || over(t));
+            let vacant = (0..).find(|n| !taken(*n)).unwrap_or(0);
+            assert_eq!(tables.service_use(service).first_vacant(revision, 0), vacant, "service {n}");
+        }
         let facts = tables.service(service).and_then(|service| rollout_facts(tables, service));
         assert_eq!(tables.rollout(service).map(read_rollout), facts, "service {n}");
         let slots = (0..5).map(Slot::Number).chain((1..=NODES).map(|n| Slot::Node(node_id(n))));
@@ -497,7 +532,7 @@ fn run(entries: Vec<Vec<Vec<Seed>>>) {
     let mut all = Vec::new();
     let mut snapshots: Vec<(Tables, u32)> = Vec::new();
     // A third of a cluster to begin with.
-    let mut first: Vec<Vec<Change>> = (1..=2).map(|n| vec![Change::CreateNode(node(n))]).collect();
+    let mut first: Vec<Vec<Change>> = (1..=2).map(|n| vec![Change::CreateNode(offering(n))]).collect();
     first.push(named(change((19, 0, 0, 0))));
     let random = entries
         .into_iter()

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::options;
+use super::{mounts, options};
 use crate::failure::Failure;
 use crate::paths;
 use crate::screen::Screen;
@@ -30,6 +30,10 @@ pub struct Dev {
     /// A counted resource that this node offers, NAME=N, or one whose single ones have names, NAME=FIRST,SECOND.
     #[arg(long = "node-generic-resource", value_name = "NAME=N", value_parser = options::pair)]
     generic: Vec<(String, String)>,
+    /// A directory that this node offers to tasks: NAME=PATH, then ,ro when nobody may write there, and ,sharing=none (one
+    /// task), readonly (tasks that read), onewriter (one that writes and any that read) or all, the default.
+    #[arg(long = "volume", value_name = "NAME=PATH")]
+    volumes: Vec<String>,
 }
 
 impl Dev {
@@ -49,8 +53,10 @@ impl Dev {
         let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
         let labels = self.labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
         let offers = Offers::read(self.generic)?;
+        let volumes = mounts::volumes(&self.volumes)?;
         let listen = self.listen;
-        let settings = Settings { data_dir, socket, listen, labels, offers, foreground: true, ephemeral };
+        let settings =
+            Settings { data_dir, socket, listen, labels, offers, volumes, foreground: true, ephemeral };
         serve::run(settings, screen)
     }
 }

@@ -8,6 +8,7 @@ mod drain;
 mod events;
 mod jobs;
 mod logs;
+mod mounts;
 mod node;
 mod options;
 mod plan;

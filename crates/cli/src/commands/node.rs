@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use hyper::Method;
-use native_api::types::{Availability, Info, Node, NodeUpdate, Task, Written};
+use native_api::types::{Availability, Info, Node, NodeUpdate, Task, Volume, VolumeUser, Written};
 
 use super::Cx;
 use super::options::{self, Filters};
@@ -228,6 +228,7 @@ fn inspect(screen: &mut Screen, node: &Node) -> Result<(), Failure> {
         format!("{name}: {held} of {n} reserved{}", names.unwrap_or_default())
     });
     fields.add_all("Counted", counted);
+    fields.add_all("Volumes", node.volumes.iter().flat_map(|(name, volume)| volume_lines(name, volume)));
     fields.add_all("Labels", pairs(&node.labels).into_iter());
     fields.add_all("Own labels", pairs(&node.engine_labels).into_iter());
     let drivers = node.drivers.iter().flat_map(|d| {
@@ -236,6 +237,25 @@ fn inspect(screen: &mut Screen, node: &Node) -> Result<(), Failure> {
     });
     fields.add_all("Drivers", drivers);
     fields.show(screen)
+}
+
+/// A volume, and who uses it.
+fn volume_lines(name: &str, volume: &Volume) -> Vec<String> {
+    let read_only = if volume.read_only { ", read-only" } else { "" };
+    let first = format!("{name}: {}, shared by {}{read_only}", volume.path, shared_by(&volume.sharing));
+    let user = |user: &VolumeUser| {
+        format!("  used by {}{}", user.name, if user.read_only { " (reads)" } else { "" })
+    };
+    std::iter::once(first).chain(volume.users.iter().map(user)).collect()
+}
+
+fn shared_by(sharing: &str) -> &str {
+    match sharing {
+        "none" => "nobody (none)",
+        "readonly" => "readers (readonly)",
+        "onewriter" => "one writer and readers (onewriter)",
+        _ => "all",
+    }
 }
 
 impl Update {
@@ -306,7 +326,13 @@ n3              gamma     Ready   Draining (2 left)  Manager  3      0.5/2  64 M
     #[test]
     fn a_node_in_full() {
         let (mut screen, out, _) = paper();
-        inspect(&mut screen, &node(json!({"message": "fine"}))).unwrap();
+        let volumes = json!({
+            "data": {"path": "/srv/data", "read_only": false, "sharing": "onewriter", "users": [
+                {"task": "t1", "name": "db.1", "read_only": false}, {"task": "t2", "name": "web.2", "read_only": true},
+            ]},
+            "logs": {"path": "/var/log", "read_only": true, "sharing": "all", "users": []},
+        });
+        inspect(&mut screen, &node(json!({"message": "fine", "volumes": volumes}))).unwrap();
         assert_eq!(
             out.text(),
             "\
@@ -322,6 +348,10 @@ Tasks:        3
 CPUs:         0.5 of 2 reserved
 Memory:       64 MiB of 2 GiB reserved
 Counted:      gpu: 1 of 2 reserved
+Volumes:      data: /srv/data, shared by one writer and readers (onewriter)
+                used by db.1
+                used by web.2 (reads)
+              logs: /var/log, shared by all, read-only
 Labels:       ssd
               zone=east
 Drivers:      exec

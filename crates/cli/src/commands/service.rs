@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 use native_api::types::{
-    Condition, Mode, Scale as ScaleBody, Service, ServiceUpdate, Task, UpdateState, UpdateStatus, Written,
+    Condition, Mode, Mount, Scale as ScaleBody, Service, ServiceUpdate, Task, UpdateState, UpdateStatus,
+    Written,
 };
 
 use super::Cx;
@@ -431,6 +432,8 @@ pub fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     }
     placement(&mut fields, service);
     fields.add("Ports", ports(service));
+    let volume = |m: &Mount| format!("{}{}", m.source, if m.read_only { " (reads)" } else { "" });
+    fields.add_all("Volumes", spec.mounts.iter().map(volume));
     fields.add(
         "Limits",
         amounts(&spec.resources.limits.cpus, &spec.resources.limits.memory, Some(spec.resources.limits.pids)),

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use model::Span;
 use native_api::types::{
-    Affinity, Amount, Condition, Cpus, Driver, Duration, Mode, Port, PortMode, Preference, Protocol,
+    Affinity, Amount, Condition, Cpus, Driver, Duration, Mode, Mount, Port, PortMode, Preference, Protocol,
     ServiceSpec, Size, Strategy,
 };
 
-use super::options;
+use super::{mounts, options};
 use crate::env_file;
 use crate::failure::Failure;
 
@@ -55,6 +55,10 @@ pub struct CreateFlags {
     /// A counted resource that a task reserves.
     #[arg(long, value_name = "NAME=N", value_parser = generic_resource)]
     pub generic_resource: Vec<(String, u64)>,
+    /// A volume that a task uses: type=volume,source=NAME, then ,readonly when it only reads. Only nodes that offer it take the
+    /// task; the program finds its path in QUELEA_VOLUME_<NAME>.
+    #[arg(long, value_name = "MOUNT", value_parser = mounts::mount)]
+    pub mount: Vec<Mount>,
     #[command(flatten)]
     pub common: CommonFlags,
     /// The image with its command (needs the coming docker or oci driver); with --driver exec the command:
@@ -190,6 +194,7 @@ impl CreateFlags {
             command: self.words,
             labels: self.label.into_iter().collect(),
             ports: self.publish,
+            mounts: self.mount,
             ..ServiceSpec::default()
         };
         spec.placement.constraints = self.constraint;
@@ -557,6 +562,12 @@ mod tests {
                 }}),
             ),
             (
+                "--driver exec --name v --mount type=volume,source=data --mount src=logs,ro -- a",
+                json!({"name": "v", "command": ["a"], "mounts": [
+                    {"source": "data", "read_only": false}, {"source": "logs", "read_only": true},
+                ]}),
+            ),
+            (
                 "--driver exec --name r --restart-condition on-failure --restart-delay 2s --restart-max-attempts 3 --restart-window 1m -- a",
                 json!({"name": "r", "command": ["a"], "restart_policy": {
                     "condition": "on-failure", "delay": "2s", "max_attempts": 3, "window": "1m0s",
@@ -660,6 +671,8 @@ mod tests {
             ("--driver exec -p host:80/sctp -- a", "tcp or udp"),
             ("--driver exec -p mode=host,publish=80 -- a", "known are mode"),
             ("--driver exec --generic-resource gpu=0 -- a", "not a count"),
+            ("--driver exec --mount type=bind,source=/srv,target=/srv -- a", "type=bind is not supported"),
+            ("--driver exec --mount source=data,target=/data -- a", "in $QUELEA_VOLUME_DATA"),
             ("--driver exec --log-opt tag=x -- a", "known are max-size"),
             ("--driver exec --priority 0 -- a", "1..=100"),
             ("--driver exec --min-healthy 101% -- a", "2 or 50%"),

@@ -1,10 +1,10 @@
 //! `service update`: flags that change a spec which is there.
 
 use clap::Args;
-use native_api::types::{Mode, Port, ServiceSpec};
+use native_api::types::{Mode, Mount, Port, ServiceSpec};
 
-use super::options;
 use super::service_spec::{self, CommonFlags};
+use super::{mounts, options};
 use crate::failure::Failure;
 
 /// Change a service. A change of what tasks run replaces them, a few at a time.
@@ -60,6 +60,12 @@ pub struct Update {
     /// Take a counted resource away.
     #[arg(long, value_name = "NAME")]
     generic_resource_rm: Vec<String>,
+    /// Use one more volume, or the one of this name in another way; see `service create`.
+    #[arg(long, value_name = "MOUNT", value_parser = mounts::mount)]
+    mount_add: Vec<Mount>,
+    /// Use a volume no longer.
+    #[arg(long, value_name = "NAME")]
+    mount_rm: Vec<String>,
     /// Not supported yet.
     #[arg(long, hide = true)]
     image: Option<String>,
@@ -170,6 +176,16 @@ impl Update {
             generic.remove(name).ok_or_else(|| not_there("generic-resource-rm", name))?;
         }
         generic.extend(self.generic_resource_add);
+        for name in &self.mount_rm {
+            let place = spec.mounts.iter().position(|mount| mount.source == *name);
+            spec.mounts.remove(place.ok_or_else(|| not_there("mount-rm", name))?);
+        }
+        for mount in self.mount_add {
+            match spec.mounts.iter_mut().find(|there| there.source == mount.source) {
+                Some(there) => *there = mount,
+                None => spec.mounts.push(mount),
+            }
+        }
         self.common.apply(spec);
         Ok(())
     }
@@ -229,6 +245,7 @@ mod tests {
                 {"name": "http", "published": 80}, {"published": 53, "protocol": "udp"}, {"published": 53}, {"name": "any"},
             ],
             "resources": {"reservations": {"generic_resources": {"gpu": 1}}},
+            "mounts": [{"source": "logs", "read_only": true}],
         }))
         .unwrap()
     }
@@ -301,6 +318,11 @@ mod tests {
             ports(&["--publish-add", "mode=host,published=81,name=http"]),
             ":53/udp :53/tcp any:0/tcp http:81/tcp"
         );
+        let mounts =
+            changed(&["--mount-add", "source=data,ro", "--mount-add", "source=logs"]).unwrap().mounts;
+        let shown: Vec<String> = mounts.iter().map(|m| format!("{} {}", m.source, m.read_only)).collect();
+        assert_eq!(shown, ["logs false", "data true"], "the one that is there is changed in its place");
+        assert_eq!(changed(&["--mount-rm", "logs"]).unwrap().mounts, []);
         let generic = changed(&["--generic-resource-rm", "gpu", "--generic-resource-add", "fpga=2"]).unwrap();
         assert_eq!(generic.resources.reservations.generic_resources, [("fpga".to_owned(), 2)].into());
     }
@@ -334,6 +356,7 @@ mod tests {
             (&["--publish-rm", "8080"], "--publish-rm 8080"),
             (&["--publish-rm", "53/icmp"], "tcp or udp"),
             (&["--generic-resource-rm", "tpu"], "--generic-resource-rm tpu"),
+            (&["--mount-rm", "data"], "--mount-rm data"),
             (&["--image", "nginx"], "needs the coming docker or oci driver"),
             (&["--args", "a 'b"], "not closed"),
             (&["--replicas", "-3"], "-3 is negative"),

@@ -27,6 +27,41 @@ pub struct Config {
     /// As `--node-generic-resource`.
     #[serde(default)]
     pub node_generic_resources: BTreeMap<String, Offer>,
+    /// As `--volume`.
+    #[serde(default)]
+    pub volumes: BTreeMap<String, OfferedVolume>,
+}
+
+/// What a file says of one volume.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "give a path, or a map of path, read_only and sharing")]
+pub enum OfferedVolume {
+    /// Its path, and what follows it in the flag.
+    Text(String),
+    /// Each part by its name.
+    Parts {
+        /// Where it is.
+        path: String,
+        /// As `,ro`.
+        #[serde(default)]
+        read_only: bool,
+        /// As `,sharing=`.
+        sharing: Option<String>,
+    },
+}
+
+impl OfferedVolume {
+    /// As the flag would have it.
+    pub fn text(&self, name: &str) -> String {
+        match self {
+            Self::Text(text) => format!("{name}={text}"),
+            Self::Parts { path, read_only, sharing } => {
+                let read_only = if *read_only { ",ro" } else { "" };
+                let sharing = sharing.as_ref().map(|word| format!(",sharing={word}")).unwrap_or_default();
+                format!("{name}={path}{read_only}{sharing}")
+            }
+        }
+    }
 }
 
 /// What a file says of one kind of resource.
@@ -87,7 +122,7 @@ mod tests {
     fn keys_are_those_of_the_flags() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("quelea.yaml");
-        std::fs::write(&path, "data_dir: /d\nsocket: /s\nlisten: 127.0.0.1:0\nlabels: {zone: east}\nnode_generic_resources: {gpu: 2, card: [one, two], disk: \"a,b\"}\n")
+        std::fs::write(&path, "data_dir: /d\nsocket: /s\nlisten: 127.0.0.1:0\nlabels: {zone: east}\nnode_generic_resources: {gpu: 2, card: [one, two], disk: \"a,b\"}\nvolumes: {data: \"/srv,ro\", logs: {path: /var, read_only: true, sharing: none}}\n")
             .unwrap();
         let config = Config::read(&path).unwrap();
         assert_eq!(config.data_dir, Some("/d".into()));
@@ -95,7 +130,11 @@ mod tests {
         assert_eq!(config.labels["zone"], "east");
         let offers = ["gpu", "card", "disk"].map(|kind| config.node_generic_resources[kind].text());
         assert_eq!(offers, ["2", "one,two", "a,b"]);
+        let volumes = ["data", "logs"].map(|name| config.volumes[name].text(name));
+        assert_eq!(volumes, ["data=/srv,ro", "logs=/var,ro,sharing=none"]);
         for (text, word) in [
+            ("volumes: {data: 1.5.2: 3}\n", "line"),
+            ("volumes: {data: [a]}\n", "give a path"),
             ("dta_dir: /d\n", "dta_dir"),
             ("listen: here\n", "listen"),
             ("listen: [\n", "line"),

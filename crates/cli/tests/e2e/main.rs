@@ -21,4 +21,5 @@ mod support;
 mod told;
 mod tour;
 mod update;
+mod volumes;
 mod words;

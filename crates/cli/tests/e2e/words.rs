@@ -6,7 +6,7 @@ use crate::support::{Daemon, unique_seconds};
 fn what_docker_has_and_we_do_not_is_refused_by_a_sentence() {
     let daemon = Daemon::start();
     for (line, sentence) in [
-        ("service create --mount type=bind,source=/a,target=/b nginx", "--mount is not supported yet: "),
+        ("service create --mount type=bind,source=/a,target=/b nginx", "type=bind is not supported; "),
         ("service create --network front nginx", "--network is not supported yet: "),
         ("service create --health-cmd true nginx", "--health-cmd is not supported yet: "),
         ("service create --host db:10.0.0.1 nginx", "--host is not supported yet: "),

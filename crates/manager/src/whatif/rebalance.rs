@@ -282,12 +282,25 @@ fn is_restless(tables: &Tables, service: &Service, now: Time) -> bool {
     if service.mode.is_batch() {
         return true;
     }
+    rests_at(tables, service).is_some_and(|at| at > now)
+}
+
+/// When a service that is no job comes to rest if nothing happens; `None` when none of its tasks is known to have ended by itself.
+fn rests_at(tables: &Tables, service: &Service) -> Option<Time> {
     let used = tables.service_use(service.id);
     let ends = [TaskState::Complete, TaskState::Failed, TaskState::Rejected];
-    let any = ends.iter().any(|state| used.by_state(*state) > 0);
-    let lately =
-        |task: &Task| ends.contains(&task.status.state) && task.status.applied_at + RESTLESS_FOR > now;
-    any && tables.tasks_of_service(service.id).any(|task| lately(task))
+    if ends.iter().all(|state| used.by_state(*state) == 0) {
+        return None;
+    }
+    let ended = |task: &&Arc<Task>| ends.contains(&task.status.state);
+    let at = tables.tasks_of_service(service.id).filter(ended).map(|task| task.status.applied_at).max()?;
+    Some(at + RESTLESS_FOR)
+}
+
+/// When the next service comes to rest if nothing happens: it is counted from then on.
+pub(crate) fn calm_at(tables: &Tables, now: Time) -> Option<Time> {
+    let services = tables.services().filter(|service| !service.mode.is_batch());
+    services.filter_map(|service| rests_at(tables, service)).filter(|at| *at > now).min()
 }
 
 /// The service when its tasks may be moved: replicated, and all of its spec.

@@ -1,10 +1,14 @@
 //! Nodes.
 
-use store::Tables;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use store::{NodeUse, Tables};
 
 use super::{map, text_or_none, time, when};
 use crate::types::{
-    Availability, Cpus, Draining, DriverInfo, LeavingService, Node, Platform, ResourceAmounts, Size,
+    Availability, Cpus, Draining, DriverInfo, LeavingService, Node, Platform, ResourceAmounts, Size, Volume,
+    VolumeUser,
 };
 
 /// A node, and what its tasks hold of it.
@@ -34,6 +38,7 @@ pub(crate) fn node(tables: &Tables, node: &model::Node) -> Node {
             .iter()
             .map(|(kind, values)| (kind.to_string(), values.iter().map(ToString::to_string).collect()))
             .collect(),
+        volumes: volumes(tables, said, used),
         reserved: amounts(used.reserved()),
         tasks: used.active().into(),
         drivers: said.drivers.iter().map(driver).collect(),
@@ -44,6 +49,24 @@ pub(crate) fn node(tables: &Tables, node: &model::Node) -> Node {
         }),
         created_at: time(node.meta.created_at),
     }
+}
+
+fn volumes(tables: &Tables, said: &model::Description, used: &NodeUse) -> BTreeMap<String, Volume> {
+    let user = |(task, read_only): (model::TaskId, bool)| VolumeUser {
+        task: task.to_string(),
+        name: tables.task(task).map_or_else(|| task.to_string(), |task| control::tasks::name(tables, task)),
+        read_only,
+    };
+    let one = |(name, volume): (&Arc<str>, &model::Volume)| {
+        let shown = Volume {
+            path: volume.path.to_string(),
+            read_only: volume.read_only,
+            sharing: volume.sharing.to_string(),
+            users: used.users_of(name).map(user).collect(),
+        };
+        (name.to_string(), shown)
+    };
+    said.volumes.iter().map(one).collect()
 }
 
 fn leaving(service: control::nodes::LeavingService) -> LeavingService {

@@ -9,7 +9,7 @@ use store::{Table, Tables};
 use super::{map, time};
 use crate::types::{
     Affinity, Amount, Condition, Cpus, Disruption, Driver, Duration, JobState, JobStatus, Limits, LogPolicy,
-    Mode, Placement, Platform, Port, PortMode, Preference, Program, Protocol, Reservations, Resources,
+    Mode, Mount, Placement, Platform, Port, PortMode, Preference, Program, Protocol, Reservations, Resources,
     RestartInPlace, RestartPolicy, RevisionInfo, Service, ServiceSpec, ServiceStatus, Size, Strategy, Target,
     UpdatePolicy, UpdateState, UpdateStatus,
 };
@@ -154,6 +154,7 @@ pub(super) fn spec(spec: model::ServiceSpec) -> ServiceSpec {
             ..wishes(&spec.steering)
         },
         ports: task.ports.iter().map(port).collect(),
+        mounts: task.mounts.iter().map(mount).collect(),
         force: task.force,
         ..ServiceSpec::default()
     };
@@ -249,6 +250,10 @@ fn program(program: &model::ProgramSpec) -> Program {
     }
 }
 
+fn mount(mount: &model::Mount) -> Mount {
+    Mount { source: mount.volume.to_string(), read_only: mount.read_only }
+}
+
 fn port(port: &model::PortSpec) -> Port {
     Port {
         name: port.name.to_string(),
@@ -290,6 +295,7 @@ mod tests {
                       "affinities": [{"constraint": "node.labels.disk==ssd", "weight": -40}],
                       "strategy": "binpack"},
         "ports": [{"name": "http", "protocol": "udp", "target": 1, "published": 80, "mode": "host"}],
+        "mounts": [{"source": "data", "read_only": true}, {"source": "logs"}],
         "force": 6
     }"#;
 

@@ -46,6 +46,9 @@ pub struct Node {
     /// The names of those counted resources that have any, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub named_resources: BTreeMap<String, Vec<String>>,
+    /// The directories that it offers to tasks, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub volumes: BTreeMap<String, Volume>,
     /// What its tasks have set aside.
     pub reserved: ResourceAmounts,
     /// How many tasks hold a place on it.
@@ -103,6 +106,31 @@ pub struct ResourceAmounts {
     pub memory: Size,
     /// Counted resources by name.
     pub generic_resources: BTreeMap<String, i64>,
+}
+
+/// A directory that a node offers to tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Volume {
+    /// Where it is on the node.
+    pub path: String,
+    /// True when only tasks that read take it.
+    pub read_only: bool,
+    /// Who may use it at the same time: one task, any number that read, one that writes beside any number that read, all.
+    #[schemars(extend("enum" = ["none", "readonly", "onewriter", "all"]))]
+    pub sharing: String,
+    /// The tasks that use it.
+    pub users: Vec<VolumeUser>,
+}
+
+/// A task that uses a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VolumeUser {
+    /// The task.
+    pub task: String,
+    /// Its name.
+    pub name: String,
+    /// True when it only reads.
+    pub read_only: bool,
 }
 
 /// One driver of a node.

@@ -70,6 +70,9 @@ pub struct ServiceSpec {
     pub placement: Placement,
     /// The ports a task serves.
     pub ports: Vec<Port>,
+    /// The volumes of its node that a task uses, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<Mount>,
     /// Raised to replace every task although nothing else changed.
     pub force: u64,
 }
@@ -103,6 +106,7 @@ impl Default for ServiceSpec {
             restart_policy: RestartPolicy::default(),
             placement: Placement::default(),
             ports: Vec::new(),
+            mounts: Vec::new(),
             force: 0,
         }
     }
@@ -515,6 +519,17 @@ pub struct Port {
     pub published: u16,
     /// How it is published.
     pub mode: PortMode,
+}
+
+/// A volume that a task uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mount {
+    /// The volume's name; nodes that offer one take the task. The program learns its path from `QUELEA_VOLUME_<NAME>`, the
+    /// name in capital letters with `_` for everything but letters and digits.
+    pub source: String,
+    /// True when the task only reads. A process is trusted with that.
+    pub read_only: bool,
 }
 
 /// TCP or UDP.

@@ -510,6 +510,11 @@ impl World {
                     && spec.placement.constraints.iter().all(|c| c.holds(node))
                     && (spec.placement.platforms.is_empty()
                         || spec.placement.platforms.iter().any(|p| p.runs_on(&node.description.platform)))
+                    && spec.mounts.iter().all(|mount| {
+                        let users = self.tables.node_use(node.id).users(&mount.volume);
+                        let volume = node.description.volumes.get(&mount.volume);
+                        volume.is_some_and(|volume| volume.lack(users, mount.read_only).is_none())
+                    })
                     && node.description.resources.fits(self.tables.node_use(node.id).reserved(), &reserves)
             };
             let of_service = |id: NodeId| {

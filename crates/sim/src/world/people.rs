@@ -248,6 +248,12 @@ impl World {
                 let described = agent::Input::Described(Arc::clone(&host.description));
                 self.tell_agent(node_id(*node), described);
             }
+            Command::Volumes { node, volumes } => {
+                let host = self.machine(*node)?;
+                host.set_volumes(volumes);
+                let described = agent::Input::Described(Arc::clone(&host.description));
+                self.tell_agent(node_id(*node), described);
+            }
             Command::End { service, slot, code } => self.end_program(service, *slot, *code)?,
             other => return Err(format!("{other} is no fault")),
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    BoundPort, Desired, Leave, Mode, NamedResource, Node, NodeId, Resources, RevisionId, ServiceId, Slot,
-    Task, TaskId, TaskState, TaskStatus, Time, Unplaced, limits,
+    BoundPort, Desired, Leave, Mode, Mount, NamedResource, Node, NodeId, Resources, RevisionId, ServiceId,
+    Slot, Task, TaskId, TaskState, TaskStatus, Time, Unplaced, VolumeLack, limits,
 };
 
 use super::journal::Before;
@@ -132,7 +132,9 @@ impl Tx<'_> {
         let (host, used) = self.tables.node_with_use(node).ok_or(Refused::Missing(ObjectId::Node(node)))?;
         check_ports(object, node, used, ports)?;
         // Whoever chose the node counted on what was in flight; if a change that made room was lost, there is none.
-        let needs = self.tables.revisions.get(&old.revision).map(|entry| &entry.reservation);
+        let entry = self.tables.revisions.get(&old.revision);
+        check_volumes(object, host, used, entry.map_or(&[], |entry| &entry.revision.task.mounts))?;
+        let needs = entry.map(|entry| &entry.reservation);
         if needs.is_some_and(|needs| !host.description.resources.fits(used.reserved(), needs)) {
             return Err(wrong(object, format!("node {node} has too little left for it")));
         }
@@ -329,6 +331,27 @@ fn check_named(
         if given != wanted {
             return Err(wrong(object, format!("it reserves {wanted} {kind} and is given {given}")));
         }
+    }
+    Ok(())
+}
+
+/// The volumes that a task uses must be there, and shared by one more.
+fn check_volumes(object: ObjectId, node: &Node, used: &NodeUse, mounts: &[Mount]) -> Result<(), Refused> {
+    for Mount { volume, read_only } in mounts {
+        let lack = match node.description.volumes.get(volume) {
+            Some(there) => there.lack(used.users(volume), *read_only),
+            None => Some(VolumeLack::Missing),
+        };
+        let what = match lack {
+            None => continue,
+            Some(VolumeLack::Missing) => "is not there",
+            Some(VolumeLack::ReadOnly) => "is read-only",
+            Some(VolumeLack::ReadersOnly) => "is shared by readers alone",
+            Some(VolumeLack::InUse) => "is in use",
+            Some(VolumeLack::Written) => "has its one writer",
+        };
+        let hostname = &node.description.hostname;
+        return Err(wrong(object, format!("volume {volume} of node {hostname} {what}")));
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use model::{
     Availability, Condition, Desired, DriverKind, FailureAction, FilterKind, Id, Labels, LeaveReason,
-    Lifecycle, Meta, NodeState, Operator, PortMode, ProgramState, Protocol, Role, Rule, Strategy, TaskState,
-    Time, UpdateOrder, UpdateState,
+    Lifecycle, Meta, NodeState, Operator, PortMode, ProgramState, Protocol, Role, Rule, Sharing, Strategy,
+    TaskState, Time, UpdateOrder, UpdateState,
 };
 use prost::Message;
 
@@ -169,6 +169,7 @@ numbers! {
         Updating = 1, Paused = 2, Completed = 3, RollbackStarted = 4, RollbackPaused = 5, RollbackCompleted = 6,
         Canary = 16,
     }
+    Sharing "sharing of a volume" { None = 1, ReadOnly = 2, OneWriter = 3, All = 4 }
     Protocol "protocol" { Tcp = 1, Udp = 2 }
     PortMode "port mode" { Host = 1 }
     Operator "operator of a constraint" { Equal = 1, Different = 2, Version = 17, Semver = 18 }
@@ -176,6 +177,7 @@ numbers! {
     Desired "desired state" { Ready = 1, Running = 2, Complete = 3, Shutdown = 4, Remove = 5 }
     FilterKind "filter" {
         Ready = 1, Driver = 2, Resources = 3, Constraint = 4, HostPort = 5, MaxReplicas = 6, Platform = 50,
+        Volumes = 55,
     }
     LeaveReason "reason to leave a node" { Drain = 1, Rebalance = 2 }
     Strategy "placement strategy" { Spread = 1, Binpack = 2 }

@@ -17,6 +17,7 @@ use super::fields::{
 use super::shape::{PLAIN, Shape, many, one, texts as repeated};
 use super::spec::{RESOURCES, ResourcesMessage, read_all};
 use super::task::NamedResourceMessage;
+use super::volume::{VolumeMessage, read_volumes, volumes};
 
 /// The most drivers that one node may name, and the most notes of one driver.
 const DRIVERS: usize = 64;
@@ -53,7 +54,7 @@ impl Wire for DriverInfo {
 }
 
 /// What an agent says of its machine. Fields: 1 hostname, 2 os, 3 arch, 4 resources, 5 drivers, 6 engine_labels, 7 version,
-/// 22 named.
+/// 22 named, 27 volumes.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct DescriptionMessage {
     #[prost(string, tag = "1")]
@@ -72,6 +73,8 @@ pub(super) struct DescriptionMessage {
     version: String,
     #[prost(message, repeated, tag = "22")]
     named: Vec<NamedResourceMessage>,
+    #[prost(message, repeated, tag = "27")]
+    volumes: Vec<VolumeMessage>,
 }
 
 pub(super) const DESCRIPTION: Shape = Shape {
@@ -81,6 +84,7 @@ pub(super) const DESCRIPTION: Shape = Shape {
         many(5, DRIVERS, &DRIVER),
         repeated(6, limits::LABELS),
         many(22, limits::NAMED_RESOURCES, &PLAIN),
+        many(27, limits::VOLUMES, &PLAIN),
     ],
 };
 
@@ -98,6 +102,7 @@ impl Wire for Description {
             engine_labels: labels(&self.engine_labels),
             version: self.version.to_string(),
             named: self.each_named().map(|one| one.to_message()).collect(),
+            volumes: volumes(&self.volumes),
         }
     }
 
@@ -110,6 +115,7 @@ impl Wire for Description {
             engine_labels: read_labels(m.engine_labels, texts),
             version: texts.get(m.version),
             named: read_named(m.named, texts)?,
+            volumes: read_volumes(m.volumes, texts)?,
         })
     }
 }

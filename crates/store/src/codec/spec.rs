@@ -13,6 +13,7 @@ use prost::Message;
 use super::CodecError;
 use super::fields::{IdMessage, LabelMap, Number, Texts, Wire, id, labels, need, read_labels};
 use super::shape::{PLAIN, Shape, many, one, texts as repeated};
+use super::volume::MountMessage;
 
 /// The most counted resources that one amount may name.
 pub(super) const GENERIC: usize = 256;
@@ -361,7 +362,7 @@ impl Wire for BoundPort {
     }
 }
 
-/// What a task runs. Fields: 1 programs, 2 replace, 3 placement, 4 ports, 5 force.
+/// What a task runs. Fields: 1 programs, 2 replace, 3 placement, 4 ports, 5 force, 10 mounts.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TaskSpecMessage {
     #[prost(message, repeated, tag = "1")]
@@ -374,6 +375,8 @@ pub(super) struct TaskSpecMessage {
     ports: Vec<PortMessage>,
     #[prost(uint64, tag = "5")]
     force: u64,
+    #[prost(message, repeated, tag = "10")]
+    mounts: Vec<MountMessage>,
 }
 
 pub(super) const TASK_SPEC: Shape = Shape {
@@ -383,6 +386,7 @@ pub(super) const TASK_SPEC: Shape = Shape {
         one(2, &PLAIN),
         one(3, &PLACEMENT),
         many(4, limits::PORTS, &PLAIN),
+        many(10, limits::MOUNTS, &PLAIN),
     ],
 };
 
@@ -407,6 +411,7 @@ impl Wire for TaskSpec {
             }),
             ports: self.ports.iter().map(Wire::to_message).collect(),
             force: self.force,
+            mounts: self.mounts.iter().map(Wire::to_message).collect(),
         }
     }
 
@@ -427,6 +432,7 @@ impl Wire for TaskSpec {
                 platforms: read_all(placement.platforms, texts)?,
             },
             ports: read_all(m.ports, texts)?,
+            mounts: read_all(m.mounts, texts)?,
             force: m.force,
         })
     }

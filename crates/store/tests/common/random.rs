@@ -6,12 +6,12 @@ use std::sync::Arc;
 use model::{
     Affinity, Amount, Availability, BoundPort, Cluster, ClusterId, Condition, Constraint, ConstraintKey,
     Description, Desired, Disruption, DriverInfo, DriverKind, FailureAction, FilterKind, Id, Job, JobId,
-    Labels, Leave, LeaveReason, Lifecycle, Limits, LogPolicy, Meta, Mode, NamedResource, Namespace,
+    Labels, Leave, LeaveReason, Lifecycle, Limits, LogPolicy, Meta, Mode, Mount, NamedResource, Namespace,
     NamespaceId, Node, NodeId, NodeState, NodeStatus, Operator, Placement, Platform, PortMode, PortSpec,
     Preference, ProgramEvent, ProgramSpec, ProgramState, ProgramStatus, Protocol, Ratio, Refusal,
-    ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId, Slot,
-    Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced, UpdateOrder, UpdatePolicy,
-    UpdateState, UpdateStatus,
+    ReplacePolicy, Resources, RestartPolicy, Revision, RevisionId, Role, Rule, Service, ServiceId, Sharing,
+    Slot, Span, Steering, Strategy, Target, TaskId, TaskSpec, TaskState, Time, Unplaced, UpdateOrder,
+    UpdatePolicy, UpdateState, UpdateStatus, Volume,
 };
 use store::{Change, ChangeSet, Entry, FEATURE_LEVEL, Guard, ObjectId};
 
@@ -164,6 +164,7 @@ impl Random {
                 platforms: self.list(|r| Platform { os: r.text(), arch: r.text() }),
             },
             ports: self.list(Self::port),
+            mounts: self.list(|r| Mount { volume: r.text(), read_only: r.yes() }),
             force: self.next(),
         }
     }
@@ -181,6 +182,7 @@ impl Random {
             engine_labels: self.labels(),
             version: self.text(),
             named: self.names(),
+            volumes: self.volumes(),
         })
     }
 
@@ -320,6 +322,14 @@ impl Random {
             protocol: self.pick(&[Protocol::Tcp, Protocol::Udp]),
             port: self.next() as u16,
         }
+    }
+
+    fn volumes(&mut self) -> BTreeMap<Arc<str>, Volume> {
+        let one = |r: &mut Self| {
+            let sharing = r.pick(&Sharing::ALL);
+            (r.text(), Volume { path: r.text(), read_only: r.yes(), sharing })
+        };
+        self.list::<_, Vec<_>>(one).into_iter().collect()
     }
 
     fn names(&mut self) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
