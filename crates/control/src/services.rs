@@ -92,7 +92,7 @@ pub(crate) fn create_changes(
     spec: &ServiceSpec,
 ) {
     set.changes.push(Change::CreateRevision(new_revision(revision, id, 1, spec)));
-    set.changes.push(Change::CreateService(Service {
+    set.changes.push(Change::CreateService(Box::new(Service {
         id,
         meta: model::Meta::default(),
         namespace: NamespaceId::DEFAULT,
@@ -108,7 +108,7 @@ pub(crate) fn create_changes(
         priority: spec.priority,
         steering: spec.steering.clone(),
         disruption: spec.disruption,
-    }));
+    })));
 }
 
 fn new_revision(id: RevisionId, service: ServiceId, number: u64, spec: &ServiceSpec) -> Revision {
@@ -240,7 +240,7 @@ pub(crate) fn update_changes(
     }
     set.guard(ObjectId::Service(old.id), old.meta.modified);
     if change != SpecChange::Nothing {
-        set.changes.push(Change::UpdateService(new));
+        set.changes.push(Change::UpdateService(Box::new(new)));
     }
     Ok(change)
 }
@@ -314,7 +314,7 @@ pub(crate) fn scale_step(
         );
         return Err(RequestError::invalid("replicas", problem));
     }
-    let mut set = ChangeSet::of(vec![Change::UpdateService(Service { mode, ..(**old).clone() })]);
+    let mut set = ChangeSet::of(vec![Change::UpdateService(Box::new(Service { mode, ..(**old).clone() }))]);
     set.guard(ObjectId::Service(old.id), old.meta.modified);
     Ok(Step::Write(set, Arc::clone(old)))
 }

@@ -272,7 +272,7 @@ fn a_version_decides_between_conflict_and_another_try() {
         let mut other = (*service(&cluster, id)).clone();
         let Mode::Replicated { replicas } = &mut other.mode else { panic!("replicated") };
         *replicas += 10;
-        cluster.meddle_next(ChangeSet::of(vec![Change::UpdateService(other)]));
+        cluster.meddle_next(ChangeSet::of(vec![Change::UpdateService(Box::new(other))]));
     };
     meddle();
     run(services::update(&cluster, "web", None, command(spec("web", 2), &["true"]))).unwrap();
@@ -313,7 +313,7 @@ fn cluster_change_set_of_create(cluster: &control::testing::MemoryCluster) -> Ch
             created: 0,
             task: std::sync::Arc::new(spec.task),
         }),
-        Change::CreateService(model::Service {
+        Change::CreateService(Box::new(model::Service {
             id,
             meta: model::Meta::default(),
             namespace: model::NamespaceId::DEFAULT,
@@ -329,7 +329,7 @@ fn cluster_change_set_of_create(cluster: &control::testing::MemoryCluster) -> Ch
             priority: spec.priority,
             steering: Default::default(),
             disruption: Default::default(),
-        }),
+        })),
     ])
 }
 

@@ -159,7 +159,7 @@ fn a_deployment_that_is_overtaken_is_decided_again() {
     deploy(&cluster, vec![spec("web", 1)]);
     let mut scaled = (**services::find(&cluster.snapshot(), "shop_web").unwrap()).clone();
     scaled.mode = Mode::Replicated { replicas: 9 };
-    cluster.meddle_next(ChangeSet::of(vec![Change::UpdateService(scaled)]));
+    cluster.meddle_next(ChangeSet::of(vec![Change::UpdateService(Box::new(scaled))]));
     let (_, done) = deploy(&cluster, vec![spec("web", 1), spec("db", 1)]);
     assert_eq!(done, changes(&[("shop_db", ServiceChange::Created), ("shop_web", ServiceChange::Adjusted)]));
     let tables = cluster.snapshot();

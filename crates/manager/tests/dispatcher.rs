@@ -119,7 +119,7 @@ impl Plane {
             Some(service) => {
                 let mut service = Service::clone(service);
                 service.mode = Mode::Replicated { replicas };
-                ChangeSet::of(vec![Change::UpdateService(service)])
+                ChangeSet::of(vec![Change::UpdateService(Box::new(service))])
             }
         };
         self.apply(Vec::new(), vec![set]);
@@ -203,7 +203,7 @@ fn service(replicas: u32) -> ChangeSet {
         steering: Default::default(),
         disruption: Default::default(),
     };
-    ChangeSet::of(vec![Change::CreateRevision(revision), Change::CreateService(service)])
+    ChangeSet::of(vec![Change::CreateRevision(revision), Change::CreateService(Box::new(service))])
 }
 
 fn report(session: SessionId, number: u64, task: &Arc<str>, state: TaskState) -> ToManager {

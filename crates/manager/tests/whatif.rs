@@ -158,7 +158,7 @@ fn create(id: ServiceId, revision: RevisionId, name: &str, mode: Mode, spec: Tas
             created: 0,
             task,
         }),
-        Change::CreateService(Service {
+        Change::CreateService(Box::new(Service {
             id,
             meta: Meta::default(),
             namespace: NamespaceId::DEFAULT,
@@ -174,7 +174,7 @@ fn create(id: ServiceId, revision: RevisionId, name: &str, mode: Mode, spec: Tas
             revision,
             previous: None,
             priority: 50,
-        }),
+        })),
     ]
 }
 
@@ -191,13 +191,17 @@ fn revise(tables: &Tables, id: ServiceId, spec: TaskSpec) -> Vec<Change> {
             created: 0,
             task: Arc::new(spec),
         }),
-        Change::UpdateService(Service { revision, previous: Some(old.revision), ..(**old).clone() }),
+        Change::UpdateService(Box::new(Service {
+            revision,
+            previous: Some(old.revision),
+            ..(**old).clone()
+        })),
     ]
 }
 
 fn scale(tables: &Tables, id: ServiceId, replicas: u32) -> Vec<Change> {
     let old = tables.service(id).unwrap();
-    vec![Change::UpdateService(Service { mode: Mode::Replicated { replicas }, ..(**old).clone() })]
+    vec![Change::UpdateService(Box::new(Service { mode: Mode::Replicated { replicas }, ..(**old).clone() }))]
 }
 
 fn down(id: NodeId) -> Vec<Change> {
@@ -284,7 +288,7 @@ fn a_label_replaces_nothing_and_a_spec_replaces_all() {
     let forecast = world.forecast(&|t| {
         let mut new = Service::clone(t.service(web).unwrap());
         new.labels.insert("a".into(), "b".into());
-        vec![Change::UpdateService(new)]
+        vec![Change::UpdateService(Box::new(new))]
     });
     let [service] = &forecast.services[..] else { panic!("{forecast:?}") };
     assert!(forecast.tasks.is_empty() && forecast.nodes.is_empty());
@@ -464,7 +468,7 @@ fn a_drain_within_a_budget_comes_to_the_same() {
         let min_healthy = model::Amount::Percent(100);
         let disruption = model::Disruption { min_healthy, max_surge: 0 };
         let service = Service::clone(world.tables.service(id).unwrap());
-        world.apply(vec![Change::UpdateService(Service { disruption, ..service })]);
+        world.apply(vec![Change::UpdateService(Box::new(Service { disruption, ..service }))]);
     }
     let within = forecast(&world.tables, Time(0), &mut || true, &mut |t, _| {
         Ok::<_, &str>(Some(ChangeSet::of(drain(t, world.named("a")))))
@@ -538,7 +542,7 @@ fn a_forecast_costs_what_changes() {
     let label = counted("label", 3, &|t| {
         let mut new = Service::clone(t.service(web).unwrap());
         new.priority = 60;
-        vec![Change::UpdateService(new)]
+        vec![Change::UpdateService(Box::new(new))]
     });
     assert_eq!(label.services[0].tasks.kept, u64::from(TASKS));
     let lost = counted("down", 8, &|_| down(world.named("n0000")));

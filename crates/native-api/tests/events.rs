@@ -154,7 +154,7 @@ async fn what_is_no_longer_kept_is_gone() {
     let scaled = |n: u32| {
         let mode = model::Mode::Replicated { replicas: n };
         let service = model::Service { mode, ..(*service).clone() };
-        store::ChangeSet::of(vec![store::Change::UpdateService(service)])
+        store::ChangeSet::of(vec![store::Change::UpdateService(Box::new(service))])
     };
     let mut slow = Source::open(&world, "/v1/events?from=oldest", None).await;
     slow.event().await.unwrap();

@@ -230,7 +230,7 @@ fn to_hear_that_a_service_is_scaled_costs_no_task() {
         let mut tables = crowd.world.tables.clone();
         let mut service = Service::clone(tables.service(crowd.large).expect("it is there"));
         service.mode = replicas(tasks + 5);
-        let set = ChangeSet::of(vec![Change::UpdateService(service)]);
+        let set = ChangeSet::of(vec![Change::UpdateService(Box::new(service))]);
         let entry = Entry { feature_level: store::FEATURE_LEVEL, time: crowd.world.now, sets: vec![set] };
         let applied = tables.apply(tables.index() + 1, &entry);
         let (mut marked, before) = (Vec::new(), objects_read());

@@ -25,6 +25,19 @@ struct Gone {
 /// A volume, a task that uses it, and whether it only reads.
 type Mounted = (Arc<str>, TaskId, bool);
 
+/// What a pass has promised beside processors and memory.
+#[derive(Default)]
+struct Promised {
+    /// Counted resources.
+    generic: BTreeMap<Arc<str>, i64>,
+    /// Ports.
+    ports: BTreeMap<(Protocol, u16), TaskId>,
+    /// Named resources.
+    named: BTreeSet<NamedResource>,
+    /// Who uses a volume, and whether they only read.
+    volumes: Vec<Mounted>,
+}
+
 /// One node with what the pass has promised to tasks on it.
 pub(crate) struct Seat<'v> {
     /// The node.
@@ -46,22 +59,14 @@ pub(crate) struct Seat<'v> {
     free_cpus: i64,
     free_memory: i64,
     used: &'v NodeUse,
-    /// Counted resources promised by this pass.
-    promised: BTreeMap<Arc<str>, i64>,
-    /// Ports promised by this pass.
-    ports: BTreeMap<(Protocol, u16), TaskId>,
-    /// Named resources promised by this pass; seldom any.
-    #[allow(clippy::box_collection, reason = "a pass goes through seats at random, and their size counts")]
-    named: Option<Box<BTreeSet<NamedResource>>>,
-    /// Tasks of which this pass has promised that they use a volume, and whether they only read; seldom any.
-    #[allow(clippy::box_collection, reason = "a pass goes through seats at random, and their size counts")]
-    volumes: Option<Box<Vec<Mounted>>>,
+    /// What else this pass has promised; seldom anything. Behind a pointer, because a pass goes through seats at random and
+    /// their size counts.
+    promised: Option<Box<Promised>>,
     /// The turn in which `taken` counts.
     turn: u32,
     /// Tasks of that turn's service that the pass has placed here.
     taken: u32,
-    /// What is thought to be gone, while somebody looks at what would be then. Behind a pointer, because a pass goes
-    /// through seats at random and their size counts.
+    /// What is thought to be gone, while somebody looks at what would be then.
     gone: Option<Box<Gone>>,
     /// The load under which it stands in the order of the field.
     listed: u32,
@@ -85,10 +90,7 @@ impl<'v> Seat<'v> {
             free_cpus: offer.nano_cpus.saturating_sub(used.reserved().nano_cpus),
             free_memory: offer.memory.saturating_sub(used.reserved().memory),
             used,
-            promised: BTreeMap::new(),
-            ports: BTreeMap::new(),
-            named: None,
-            volumes: None,
+            promised: None,
             turn: 0,
             taken: 0,
             gone: None,
@@ -103,8 +105,16 @@ impl<'v> Seat<'v> {
         self.load = self.load.saturating_sub(1);
         self.free_cpus = self.free_cpus.saturating_add(reserve.nano_cpus);
         self.free_memory = self.free_memory.saturating_add(reserve.memory);
-        self.promised = reserve.generic.iter().map(|(name, amount)| (name.clone(), -amount)).collect();
+        self.promise(reserve, -1);
         self
+    }
+
+    /// Counts counted resources as promised so many times.
+    fn promise(&mut self, room: &Resources, times: i64) {
+        for (name, amount) in &room.generic {
+            let promised = &mut self.promised.get_or_insert_default().generic;
+            *promised.entry(Arc::clone(name)).or_default() += amount * times;
+        }
     }
 
     /// Processors that nothing has reserved, in billionths; negative when the node shrank below what it holds.
@@ -120,7 +130,8 @@ impl<'v> Seat<'v> {
     /// How much of a counted resource nothing has reserved; negative as above.
     pub fn free_generic(&self, name: &str) -> i64 {
         let in_map = |map: &BTreeMap<Arc<str>, i64>| map.get(name).copied().unwrap_or(0);
-        let held = in_map(&self.used.reserved().generic).saturating_add(in_map(&self.promised));
+        let promised = self.promised.as_ref().map_or(0, |promised| in_map(&promised.generic));
+        let held = in_map(&self.used.reserved().generic).saturating_add(promised);
         in_map(&self.node.description.resources.generic).saturating_sub(held)
     }
 
@@ -139,14 +150,14 @@ impl<'v> Seat<'v> {
     pub fn port_holder(&self, protocol: Protocol, port: u16) -> Option<TaskId> {
         let held = self.used.port_holder(protocol, port);
         let held = held.filter(|holder| self.gone.as_ref().is_none_or(|gone| !gone.tasks.contains(holder)));
-        held.or_else(|| self.ports.get(&(protocol, port)).copied())
+        held.or_else(|| self.promised.as_ref()?.ports.get(&(protocol, port)).copied())
     }
 
     /// The tasks that use a volume here or were promised it by this pass, and whether they only read.
     pub fn users_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (TaskId, bool)> + 'a {
         let gone = |task: TaskId| self.gone.as_ref().is_some_and(|gone| gone.tasks.contains(&task));
         let held = self.used.users_of(volume).filter(move |(task, _)| !gone(*task));
-        let promised = self.volumes.iter().flat_map(|all| all.iter());
+        let promised = self.promised.iter().flat_map(|promised| &promised.volumes);
         let promised = promised.filter(move |(name, ..)| **name == *volume);
         held.chain(promised.map(|(_, task, read_only)| (*task, *read_only)))
     }
@@ -163,7 +174,7 @@ impl<'v> Seat<'v> {
 
     /// How many host ports are held or promised here, of both protocols.
     pub fn port_count(&self) -> usize {
-        self.used.ports().count() + self.ports.len()
+        self.used.ports().count() + self.promised.as_ref().map_or(0, |promised| promised.ports.len())
     }
 
     /// How many tasks of the service hold a reservation here, those placed by this turn of the pass included.
@@ -196,7 +207,7 @@ impl<'v> Seat<'v> {
         if need.generic.is_empty() || self.node.description.named.is_empty() {
             return Box::default();
         }
-        let promised = self.named.get_or_insert_default();
+        let promised = &mut self.promised.get_or_insert_default().named;
         let mut chosen = Vec::new();
         for (kind, amount) in &need.generic {
             let Some(values) = self.node.description.named.get(kind) else { continue };
@@ -213,14 +224,15 @@ impl<'v> Seat<'v> {
     pub fn hold(&mut self, need: &Need, task: TaskId, ports: &[BoundPort]) {
         self.free_cpus = self.free_cpus.saturating_sub(need.reserve.nano_cpus);
         self.free_memory = self.free_memory.saturating_sub(need.reserve.memory);
-        for (name, amount) in &need.reserve.generic {
-            *self.promised.entry(Arc::clone(name)).or_default() += amount;
+        self.promise(&need.reserve, 1);
+        if !ports.is_empty() {
+            let promised = &mut self.promised.get_or_insert_default().ports;
+            promised.extend(ports.iter().map(|bound| ((bound.protocol, bound.port), task)));
         }
-        self.ports.extend(ports.iter().map(|bound| ((bound.protocol, bound.port), task)));
         if !need.spec.mounts.is_empty() {
             let mounts = need.spec.mounts.iter();
             let uses = mounts.map(|mount| (Arc::clone(&mount.volume), task, mount.read_only));
-            self.volumes.get_or_insert_default().extend(uses);
+            self.promised.get_or_insert_default().volumes.extend(uses);
         }
         self.recall(need.turn, self.taken_in(need.turn) + 1);
     }
@@ -230,9 +242,7 @@ impl<'v> Seat<'v> {
         self.gone = Some(Box::new(Gone { tasks, wanted_of: None }));
         self.free_cpus = self.free_cpus.saturating_add(room.nano_cpus);
         self.free_memory = self.free_memory.saturating_add(room.memory);
-        for (name, amount) in &room.generic {
-            *self.promised.entry(Arc::clone(name)).or_default() -= amount;
-        }
+        self.promise(room, -1);
     }
 
     /// The opposite of [`lift`](Self::lift).
@@ -240,9 +250,7 @@ impl<'v> Seat<'v> {
         self.gone = None;
         self.free_cpus = self.free_cpus.saturating_sub(room.nano_cpus);
         self.free_memory = self.free_memory.saturating_sub(room.memory);
-        for (name, amount) in &room.generic {
-            *self.promised.entry(Arc::clone(name)).or_default() += amount;
-        }
+        self.promise(room, 1);
     }
 
     /// How full it is: the shares of its processors and of its memory that are reserved, in ten thousandths, added up.

@@ -86,7 +86,7 @@ pub struct Visited {
 ///
 /// Cost: a group costs the nodes it looks at, in the order of their load, until there are as many without a task of its
 /// service as it has tasks, otherwise all nodes; then O(log nodes) a placement. An impossible group costs all nodes
-/// twice when it is new and later once (5 to 10 ns a node), and its tasks once. So a pass costs at most O(groups x nodes + placements x log nodes + tasks
+/// twice when it is new and later once (5 to 10 ns a node), and each of its tasks once. So a pass costs at most O(groups x nodes + placements x log nodes + tasks
 /// left), and one that places a few tasks on free nodes O(groups + log nodes). Which events are worth a pass says
 /// [`relevant`](crate::relevant).
 pub fn schedule(view: &Tables, limits: &Limits) -> Placements {
@@ -156,15 +156,25 @@ fn turn(task: &Task) -> Turn {
     (task.created, task.slot, task.id)
 }
 
+/// What of a group has its reason already.
+struct Told<'v> {
+    first: &'v Task,
+    last: &'v Task,
+    /// How many they are.
+    tasks: usize,
+    /// Those that came after them, in their order.
+    newer: Vec<&'v Arc<Task>>,
+}
+
 /// Tasks that found no node.
 struct Left<'v> {
     service: &'v Arc<Service>,
     revision: RevisionId,
     need: Need<'v>,
     tasks: Vec<&'v Arc<Task>>,
-    /// The first of the group that is in flight. None after it is told a reason before it is: see [`Pass::ends`].
+    /// The first of the group that is in flight. None after it is told a reason before it is: see [`Pass::told`].
     in_flight: Option<Turn>,
-    /// The first and the last of the group, when its tasks were not read because nothing is probably new for them.
+    /// The first and the last of those of the group that were not read, because nothing is probably new for them.
     unread: Option<(&'v Task, &'v Task)>,
     /// The first of those without a node wait for room that is kept for them on these seats.
     kept: Vec<u32>,
@@ -232,12 +242,14 @@ impl<'v, 'l> Pass<'v, 'l> {
         let mut tasks = group.tasks(self.view).peekable();
         let waited = tasks.peek().is_some_and(|first| first.unplaced.is_some());
         let mut found = if waited { self.found_before(group, &need) } else { None };
-        if let (Some(found), Some((count, first, last))) = (&found, self.ends(group))
-            && !need.steering.preempt
-            && [first, last].iter().all(|task| task.unplaced.as_deref() == Some(&found.why))
+        if let (Some(found), false) = (&found, need.steering.preempt)
+            && let Some(Told { first, last, tasks, newer }) = self.told(group, &found.why)
         {
-            self.out.unplaced += count;
-            return self.leave(group, need, Vec::new(), found_unread(found, first, last));
+            let mut in_flight = None;
+            let (_, newer) = self.settled(newer.into_iter(), &mut in_flight);
+            self.out.unplaced += tasks + newer.len();
+            self.leave(group, need, newer, found_unread(found, first, last));
+            return self.left.last_mut().into_iter().for_each(|left| left.in_flight = in_flight);
         }
         let mut left = Vec::new();
         let mut in_flight = None;
@@ -325,21 +337,35 @@ impl<'v, 'l> Pass<'v, 'l> {
         (kept.iter().map(|kept| kept.seat).collect(), spared)
     }
 
-    /// The first and the last task of a group that wait for any node, and how many there are, when they are settled.
+    /// The tasks of a group that have this reason already, and those that came after them; `None` when not even the first has it.
     ///
-    /// Looking at these two is enough in practice: reasons are given from the first on, and to none after one that is in flight, so that a
-    /// group whose ends have the reason has it throughout. Only where a pass was cut short while a reason changed, and changed back before the next,
-    /// some in the middle keep the other text until it changes again.
-    fn ends(&self, group: &Group<'v>) -> Option<(usize, &'v Task, &'v Task)> {
-        let (count, first, last) = self.view.waiting_ends(group.service.id, group.revision)?;
-        let settled = |task: &Task| self.view.is_settled(task.modified);
-        (settled(first) && settled(last)).then_some((count, &**first, &**last))
+    /// Looking at the first and at what is newer than the last with the reason is enough in practice: reasons are given from the first
+    /// on, and to none after one that is in flight, so that what has a reason stands before what has none. Only where a pass was cut short
+    /// while a reason changed, and changed back before the next, some in the middle keep the other text until it changes again.
+    fn told(&self, group: &Group<'v>, why: &Unplaced) -> Option<Told<'v>> {
+        let (count, first, _) = self.view.waiting_ends(group.service.id, group.revision)?;
+        let told = |task: &Task| {
+            self.view.is_settled(task.modified) && task.unplaced.as_deref().is_some_and(|is| is == why)
+        };
+        told(first).then_some(())?;
+        let mut newer = Vec::new();
+        let mut last = first;
+        for task in self.view.newest_waiting_of(group.service.id, group.revision) {
+            if told(task) {
+                last = task;
+                break;
+            }
+            newer.push(task);
+        }
+        newer.sort_unstable_by_key(|task| turn(task));
+        Some(Told { first, last, tasks: count - newer.len(), newer })
     }
 
     /// Why the group finds no node, when it found none before: what found none will hardly find one now, so the reason is looked
     /// for at once, before its tasks are read.
     fn found_before(&mut self, group: &Group<'v>, need: &Need<'v>) -> Option<Found> {
-        self.ends(group)?;
+        let (_, first, _) = self.view.waiting_ends(group.service.id, group.revision)?;
+        self.view.is_settled(first.modified).then_some(())?;
         self.field.complete();
         let why = self.reason(need)?;
         Some(Found { why, placed: self.out.placed })

@@ -88,3 +88,21 @@ fn what_joins_an_impossible_group_gets_its_reason() {
     let why = "no suitable node (constraint node.role==manager holds on none of 2 nodes)";
     assert!(first.iter().chain(&second).all(|task| w.why(*task) == why));
 }
+
+/// What joins costs what joins, however many wait already: they are made in many batches, each with a pass.
+#[test]
+fn newcomers_of_an_impossible_group_cost_themselves() {
+    for waiting in [1_000, 100_000] {
+        let mut w = World::new((1..=NODES).map(node));
+        w.service(1, constrained(light(), &["node.role==manager"]));
+        let first = w.tasks(1, waiting)[0];
+        w.settle();
+        let new = w.tasks(1, 20);
+        let pass = w.pass(&Limits::default());
+        assert_eq!(pass.unplaced as u32, waiting + 20);
+        assert_eq!(pass.visited.tasks, 20, "{waiting}");
+        assert!(pass.visited.asked <= 2 * NODES as usize, "{waiting}: {:?}", pass.visited);
+        assert!(new.iter().all(|task| w.why(*task) == w.why(first)), "each has its reason");
+        assert_eq!(w.pass(&Limits::default()).visited.tasks, 0);
+    }
+}

@@ -431,9 +431,13 @@ fn only_events_that_can_help_are_worth_a_pass() {
     assert_eq!(worth(&w.must(vec![direct])), [false]);
     let mut urgent = model::Service::clone(&service);
     urgent.labels.insert("a".into(), "b".into());
-    assert_eq!(worth(&w.must(vec![Change::UpdateService(urgent.clone())])), [false]);
+    assert_eq!(worth(&w.must(vec![Change::UpdateService(Box::new(urgent.clone()))])), [false]);
     urgent.priority = 90;
-    assert_eq!(worth(&w.must(vec![Change::UpdateService(urgent)])), [true], "others may give way to it");
+    assert_eq!(
+        worth(&w.must(vec![Change::UpdateService(Box::new(urgent))])),
+        [true],
+        "others may give way to it"
+    );
     assert_eq!(worth(&w.must(vec![Change::DeleteService(service_id(1))])), [true], "a reason may name it");
     let drain = Change::SetNode {
         node: node_id(1),

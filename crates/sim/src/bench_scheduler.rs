@@ -166,7 +166,7 @@ impl World {
             let (service, revision) = service(&mut self.ids, number, memory);
             let revision = shape.asks.map_or(revision.clone(), |asks| asking(revision, asks));
             let (id, of) = (service.id, revision.id);
-            changes.extend([Change::CreateRevision(revision), Change::CreateService(service)]);
+            changes.extend([Change::CreateRevision(revision), Change::CreateService(Box::new(service))]);
             for slot in 0..if possible { shape.replicas } else { 1 } {
                 changes.push(Change::CreateTask {
                     id: TaskId::from_u128(self.ids.next()),

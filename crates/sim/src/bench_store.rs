@@ -96,7 +96,10 @@ impl World {
         }
         for number in 0..SERVICES {
             let (service, revision) = service(number);
-            let set = ChangeSet::of(vec![Change::CreateRevision(revision), Change::CreateService(service)]);
+            let set = ChangeSet::of(vec![
+                Change::CreateRevision(revision),
+                Change::CreateService(Box::new(service)),
+            ]);
             world.push_set(set);
         }
         world.flush();

@@ -124,6 +124,18 @@ impl Tables {
         self.waiting.get(&(service, revision)).into_iter().flat_map(|waiting| self.in_waiting(waiting))
     }
 
+    /// The tasks of a service and a revision that wait for a node and are in numbered slots, the newest first, then from the
+    /// highest slot down. Costs what is taken of it.
+    pub fn newest_waiting_of(
+        &self,
+        service: ServiceId,
+        revision: RevisionId,
+    ) -> impl Iterator<Item = &Arc<Task>> {
+        let waiting = self.waiting.get(&(service, revision)).into_iter();
+        let newest_first = waiting.flat_map(|waiting| waiting.numbered.iter().rev());
+        newest_first.filter_map(|(_, _, handle)| self.task_at(*handle))
+    }
+
     /// How many tasks of a service and a revision wait for a node, with the first and the last of them in the order of
     /// [`tasks_waiting_of`](Self::tasks_waiting_of), up to the order of those that share a slot; `None` when one of them
     /// is in the slot of a node. Costs O(log tasks).

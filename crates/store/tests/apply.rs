@@ -158,18 +158,18 @@ fn refusals_say_why_and_leave_nothing() {
         none(),
         vec![
             Change::CreateRevision(revision(7, 2, reserve(0, 0))),
-            Change::CreateService(service(2, "WEB", 7)),
+            Change::CreateService(Box::new(service(2, "WEB", 7))),
         ],
         &format!("the name \"WEB\" is already in use by Service({id})"),
     );
     refused(
         none(),
-        vec![Change::CreateService(service(2, "db", 1))],
+        vec![Change::CreateService(Box::new(service(2, "db", 1)))],
         &format!("Revision({}): it is a revision of service {id}, not of {}", revision_id(1), service_id(2)),
     );
     refused(
         none(),
-        vec![Change::UpdateService(service(1, "other", 1))],
+        vec![Change::UpdateService(Box::new(service(1, "other", 1)))],
         &format!("Service({id}): a service keeps its namespace and its name"),
     );
     refused(
@@ -215,7 +215,7 @@ fn groups_refuse_what_would_break_them() {
         before(),
         vec![
             Change::CreateRevision(revision(2, 2, reserve(0, 0))),
-            Change::CreateService(of_job),
+            Change::CreateService(Box::new(of_job)),
             Change::DeleteJob(job_id(1)),
         ],
         &format!("Job({}) is still used by Service({})", job_id(1), service_id(2)),
@@ -343,7 +343,7 @@ fn what_changes_nothing_moves_nothing() {
     same(report(1, 2, TaskState::Failed));
     same(report(9, 2, TaskState::Failed));
     same(Change::PutCluster(cluster("test")));
-    same(Change::UpdateService(service(1, "web", 1)));
+    same(Change::UpdateService(Box::new(service(1, "web", 1))));
     same(Change::SetNode {
         node: node_id(1),
         role: Role::Worker,
@@ -404,8 +404,11 @@ fn a_revision_lives_as_long_as_something_refers_to_it() {
     w.must(vec![create_task(1, 1, 0, 1)]);
     let mut updated = service(1, "web", 2);
     updated.previous = Some(revision_id(1));
-    w.must(vec![Change::CreateRevision(revision(2, 1, reserve(0, 0))), Change::UpdateService(updated)]);
-    w.must(vec![Change::UpdateService(service(1, "web", 2))]);
+    w.must(vec![
+        Change::CreateRevision(revision(2, 1, reserve(0, 0))),
+        Change::UpdateService(Box::new(updated)),
+    ]);
+    w.must(vec![Change::UpdateService(Box::new(service(1, "web", 2)))]);
     assert!(there(&w, 1), "its task has it");
     w.must(vec![end(1, TaskState::Shutdown), Change::DeleteTask(task_id(1))]);
     assert!(!there(&w, 1) && there(&w, 2));
@@ -417,7 +420,7 @@ fn a_revision_lives_as_long_as_something_refers_to_it() {
     assert!(matches!(
         w.try_apply(vec![
             Change::CreateRevision(revision(3, 1, reserve(0, 0))),
-            Change::CreateService(service(1, "web", 3))
+            Change::CreateService(Box::new(service(1, "web", 3)))
         ]),
         Err(Refused::Exists(_))
     ));
@@ -441,7 +444,7 @@ fn names_are_free_again_and_undone_in_any_order() {
     w.must(vec![Change::DeleteService(service_id(1))]);
     w.must(vec![
         Change::CreateRevision(revision(2, 2, reserve(0, 0))),
-        Change::CreateService(service(2, "Web", 2)),
+        Change::CreateService(Box::new(service(2, "Web", 2))),
     ]);
     let found = w.tables.service_by_name(NamespaceId::DEFAULT, "wEB").map(|s| s.id);
     assert_eq!(found, Some(service_id(2)));
@@ -630,7 +633,7 @@ fn an_update_goes_one_way() {
     });
     w.must(vec![
         Change::CreateRevision(revision(21, 1, reserve(0, 0))),
-        Change::UpdateService(updated.clone()),
+        Change::UpdateService(Box::new(updated.clone())),
     ]);
     let began = status(&w).expect("it began");
     assert_eq!(
@@ -639,7 +642,7 @@ fn an_update_goes_one_way() {
     );
     assert_eq!(began.began, w.tables.index());
     updated.mode = model::Mode::Replicated { replicas: 9 };
-    w.must(vec![Change::UpdateService(updated)]);
+    w.must(vec![Change::UpdateService(Box::new(updated))]);
     assert_eq!(status(&w), Some(began.clone()), "the same revision goes on");
 
     for state in [UpdateState::Updating, UpdateState::RollbackCompleted, UpdateState::RollbackPaused] {
@@ -672,13 +675,16 @@ fn canaries_are_promoted_or_aborted() {
         new.mode = model::Mode::Replicated { replicas: 3 };
         new.update.canary = canary;
         new.revise(revision_id(n));
-        w.must(vec![Change::CreateRevision(revision(n, 1, reserve(0, 0))), Change::UpdateService(new)]);
+        w.must(vec![
+            Change::CreateRevision(revision(n, 1, reserve(0, 0))),
+            Change::UpdateService(Box::new(new)),
+        ]);
     };
     update(&mut w, 21, 2);
     assert_eq!((status(&w).canary, now(&w).canaries()), (2, 2));
     let mut other = (*now(&w)).clone();
     other.update.canary = 0;
-    w.must(vec![Change::UpdateService(other)]);
+    w.must(vec![Change::UpdateService(Box::new(other))]);
     assert_eq!(status(&w).canary, 2, "the update keeps what it began with");
     w.must(vec![move_to(UpdateState::Canary)]);
     w.try_apply(vec![move_to(UpdateState::Completed)]).unwrap_err();
@@ -704,7 +710,7 @@ fn canaries_are_promoted_or_aborted() {
     let mut back = (*now(&w)).clone();
     back.update.canary = 2;
     back.revise(revision_id(21));
-    w.must(vec![Change::UpdateService(back)]);
+    w.must(vec![Change::UpdateService(Box::new(back))]);
     assert_eq!((status(&w).canary, status(&w).unproven), (0, Some(revision_id(23))));
     update(&mut w, 24, 2);
     assert_eq!(now(&w).previous, Some(revision_id(21)), "what last came through");
@@ -730,7 +736,7 @@ fn what_is_refused_leaves_the_indexes_and_decisions_of_services_and_nodes() {
     assert!(before.0 > 0 && before.1 > 0 && before.2 == 1, "{before:?}");
     let labels = Labels::from([("zone".into(), "east".into())]);
     let set = vec![
-        Change::UpdateService(Service { labels: labels.clone(), ..service(1, "web", 1) }),
+        Change::UpdateService(Box::new(Service { labels: labels.clone(), ..service(1, "web", 1) })),
         Change::SetNode {
             node: node_id(1),
             role: Role::Worker,
@@ -765,7 +771,7 @@ fn a_task_that_was_made_anew_by_what_is_refused_is_the_old_one_again() {
 fn a_task_made_anew_elsewhere_is_seen_where_it_was() {
     let mut w = World::furnished();
     let make = Change::CreateRevision(revision(2, 2, reserve(1, 1)));
-    w.must(vec![make, Change::CreateService(service(2, "db", 2))]);
+    w.must(vec![make, Change::CreateService(Box::new(service(2, "db", 2)))]);
     w.must(vec![create_task(1, 1, 0, 1), assign(1, 1)]);
     let anew = create_task(1, 2, 0, 2);
     w.must(vec![end(1, TaskState::Orphaned), Change::DeleteTask(task_id(1)), anew]);
@@ -789,7 +795,7 @@ fn named_resources_are_held_once_and_as_many_as_are_reserved() {
     two.generic.insert("gpu".into(), 2);
     let mut cards = service(7, "cards", 7);
     cards.revision = revision_id(7);
-    w.must(vec![Change::CreateRevision(revision(7, 7, two)), Change::CreateService(cards)]);
+    w.must(vec![Change::CreateRevision(revision(7, 7, two)), Change::CreateService(Box::new(cards))]);
     w.must(vec![create_task(71, 7, 0, 7), create_task(72, 7, 1, 7)]);
     let give = |task: u32, cards: &[&str]| Change::AssignTask {
         task: task_id(task),
@@ -824,7 +830,7 @@ fn room_is_made_within_the_budget() {
     let mut w = World::furnished();
     let mut web = Service::clone(w.tables.service(service_id(1)).expect("it is there"));
     web.disruption.min_healthy = model::Amount::Count(1);
-    w.must(vec![Change::UpdateService(web)]);
+    w.must(vec![Change::UpdateService(Box::new(web))]);
     for n in 1..=3 {
         w.must(vec![create_task(n, 1, n - 1, 1), assign(n, 1)]);
     }
@@ -860,7 +866,7 @@ fn a_batch_service_has_so_many_slots_in_progress() {
     let mut batch = service(1, "sums", 1);
     batch.mode = model::Mode::Batch { completions: 4, concurrency: 2 };
     let make = Change::CreateRevision(revision(1, 1, reserve(1, 1)));
-    w.must(vec![Change::CreateNode(node(1)), make, Change::CreateService(batch)]);
+    w.must(vec![Change::CreateNode(node(1)), make, Change::CreateService(Box::new(batch))]);
     w.must(vec![create_task(1, 1, 0, 1), create_task(2, 1, 1, 1), assign(1, 1), assign(2, 1)]);
     let says = |w: &mut World, changes: Vec<Change>| match w.try_apply(changes) {
         Ok(_) => "accepted".to_owned(),
@@ -884,7 +890,7 @@ fn a_batch_service_has_so_many_slots_in_progress() {
     next.mode = model::Mode::Batch { completions: 4, concurrency: 3 };
     w.must(vec![
         Change::CreateRevision(revision(2, 1, reserve(1, 1))),
-        Change::UpdateService(next),
+        Change::UpdateService(Box::new(next)),
         create_task(6, 1, 0, 2),
     ]);
     assert_eq!(w.tables.service(service_id(1)).and_then(|s| s.update_status.clone()), None);

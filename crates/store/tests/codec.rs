@@ -29,7 +29,10 @@ fn everything() -> World {
     w.must(vec![Change::PutNamespace(namespace(1, "team")), Change::PutJob(job(1, "shop"))]);
     let mut second = service(2, "db", 2);
     second.job = Some(job_id(1));
-    w.must(vec![Change::CreateRevision(revision(2, 2, reserve(1, 2))), Change::CreateService(second)]);
+    w.must(vec![
+        Change::CreateRevision(revision(2, 2, reserve(1, 2))),
+        Change::CreateService(Box::new(second)),
+    ]);
     w.must((1..=9).map(|n| create_task(n, 1 + n % 2, n, 1 + n % 2)).collect());
     w.must(vec![assign_port(1, 1, 80), assign(2, 1), assign(3, 2), assign(4, 3)]);
     w.must(vec![

@@ -49,13 +49,13 @@ fn what_changed_is_kept_in_words() {
     let mut web = service(1, "web", 1);
     web.mode = Mode::Replicated { replicas: 7 };
     web.labels = Labels::from([("tier".into(), "front".into())]);
-    let scaled = told(&mut w, vec![Change::UpdateService(web.clone())]);
+    let scaled = told(&mut w, vec![Change::UpdateService(Box::new(web.clone()))]);
     assert_eq!(scaled, updated(&["replicas: 3 -> 7", "labels.tier: - -> front"]));
     web.previous = Some(web.revision);
     web.revision = revision_id(2);
     web.mode = Mode::Global;
     let make = Change::CreateRevision(revision(2, 1, reserve(1, 1)));
-    let rolled = told(&mut w, vec![make, Change::UpdateService(web)]);
+    let rolled = told(&mut w, vec![make, Change::UpdateService(Box::new(web))]);
     assert_eq!(
         rolled,
         updated(&["mode: replicated -> global", "revision: 1 -> 2", "update-state: - -> updating"])

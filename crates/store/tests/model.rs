@@ -78,7 +78,7 @@ fn change((kind, a, b, c): Seed) -> Vec<Change> {
         }],
         19 => vec![
             Change::CreateRevision(using(of(service, revision_no), service, reserve(i64::from(c), 1))),
-            Change::CreateService(common::service(service, "s", of(service, revision_no))),
+            Change::CreateService(Box::new(common::service(service, "s", of(service, revision_no)))),
         ],
         20 => {
             let number = of(service, revision_no);
@@ -92,9 +92,9 @@ fn change((kind, a, b, c): Seed) -> Vec<Change> {
             }
             let make = Change::CreateRevision(using(number, service, reserve(i64::from(b), 2)));
             if c % 3 == 0 {
-                vec![Change::UpdateService(updated)]
+                vec![Change::UpdateService(Box::new(updated))]
             } else {
-                vec![make, Change::UpdateService(updated)]
+                vec![make, Change::UpdateService(Box::new(updated))]
             }
         }
         _ if c % 3 == 0 => vec![Change::DeleteService(service_id(service))],

@@ -26,7 +26,7 @@ fn volumes_are_used_as_they_are_shared_until_the_end_is_known() {
         Arc::make_mut(&mut uses.task).mounts = vec![mount("data")];
         let mut with = service(n, &format!("s{n}"), n);
         with.revision = revision_id(n);
-        w.must(vec![Change::CreateRevision(uses), Change::CreateService(with)]);
+        w.must(vec![Change::CreateRevision(uses), Change::CreateService(Box::new(with))]);
     }
     let made = [(71, 7, 0), (72, 7, 1), (81, 8, 0), (82, 8, 1)];
     w.must(made.iter().map(|(task, service, slot)| create_task(*task, *service, *slot, *service)).collect());

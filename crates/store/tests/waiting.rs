@@ -15,7 +15,7 @@ fn waiting_tasks_are_grouped_by_revision_the_oldest_first() {
     newer.previous = Some(revision_id(1));
     w.must(vec![
         store::Change::CreateRevision(revision(2, 1, reserve(1, 1))),
-        store::Change::UpdateService(newer),
+        store::Change::UpdateService(Box::new(newer)),
         create_task(4, 1, 3, 2),
     ]);
     let last = w.tables.index();

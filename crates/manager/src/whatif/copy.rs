@@ -359,7 +359,7 @@ impl Copy {
 
     fn set_pace(&mut self, service: Service, Pace { update, rollback, disruption }: Pace) {
         let changed = Service { update, rollback, disruption, ..service };
-        let made = self.make(ChangeSet::of(vec![Change::UpdateService(changed)]));
+        let made = self.make(ChangeSet::of(vec![Change::UpdateService(Box::new(changed))]));
         debug_assert_eq!(made, Ok(()), "a service may have any pace");
     }
 }

@@ -151,8 +151,10 @@ impl World {
             steering: Default::default(),
             disruption: Default::default(),
         };
-        let changes =
-            vec![Change::CreateRevision(new_revision(revision, id, 1, task)), Change::CreateService(service)];
+        let changes = vec![
+            Change::CreateRevision(new_revision(revision, id, 1, task)),
+            Change::CreateService(Box::new(service)),
+        ];
         self.apply(changes);
         id
     }
@@ -160,7 +162,7 @@ impl World {
     pub fn change_service(&mut self, id: ServiceId, change: impl FnOnce(&mut Service)) {
         let mut service = (**self.tables.service(id).expect("the service")).clone();
         change(&mut service);
-        self.apply(vec![Change::UpdateService(service)]);
+        self.apply(vec![Change::UpdateService(Box::new(service))]);
     }
 
     /// A budget: so many tasks go on running, so many more than wanted may exist.
@@ -187,7 +189,7 @@ impl World {
         let number = number.max(service.previous.map_or(0, |id| self.number(id) + 1));
         service.revise(RevisionId(self.id()));
         let revision = new_revision(service.revision, id, number, task);
-        self.apply(vec![Change::CreateRevision(revision), Change::UpdateService(service)]);
+        self.apply(vec![Change::CreateRevision(revision), Change::UpdateService(Box::new(service))]);
     }
 
     pub fn roll_back(&mut self, id: ServiceId) {

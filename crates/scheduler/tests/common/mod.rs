@@ -151,14 +151,17 @@ impl World {
             steering: Default::default(),
             disruption: Default::default(),
         };
-        self.must(vec![Change::CreateRevision(revision(n, 1, spec)), Change::CreateService(service)]);
+        self.must(vec![
+            Change::CreateRevision(revision(n, 1, spec)),
+            Change::CreateService(Box::new(service)),
+        ]);
     }
 
     /// Changes what service `n` wishes.
     pub fn steer(&mut self, n: u32, change: impl FnOnce(&mut Steering)) {
         let mut new = Service::clone(self.tables.service(service_id(n)).expect("the service is there"));
         change(&mut new.steering);
-        self.must(vec![Change::UpdateService(new)]);
+        self.must(vec![Change::UpdateService(Box::new(new))]);
     }
 
     /// Gives service `n` so many replicas, of which so many have to run.
@@ -166,7 +169,7 @@ impl World {
         let mut new = Service::clone(self.tables.service(service_id(n)).expect("the service is there"));
         new.mode = Mode::Replicated { replicas };
         new.disruption.min_healthy = model::Amount::Count(min_healthy);
-        self.must(vec![Change::UpdateService(new)]);
+        self.must(vec![Change::UpdateService(Box::new(new))]);
     }
 
     /// Service `n` with preferences over node labels.
@@ -192,7 +195,10 @@ impl World {
         let mut new = Service::clone(old);
         new.previous = Some(new.revision);
         new.revision = revision_id(n, number);
-        self.must(vec![Change::CreateRevision(revision(n, number, spec)), Change::UpdateService(new)]);
+        self.must(vec![
+            Change::CreateRevision(revision(n, number, spec)),
+            Change::UpdateService(Box::new(new)),
+        ]);
     }
 
     /// Makes so many tasks of service `n`, in slots after those it has; their numbers.

@@ -487,8 +487,8 @@ pub(super) fn read(bytes: &[u8], texts: &mut Texts) -> Result<Change, CodecError
         9 => Change::PutJob(Job::from_message(decode(bytes, what)?, texts)?),
         10 => Change::DeleteJob(JobId(object()?)),
         11 => Change::CreateRevision(Revision::from_message(decode(bytes, what)?, texts)?),
-        12 => Change::CreateService(Service::from_message(decode(bytes, what)?, texts)?),
-        13 => Change::UpdateService(Service::from_message(decode(bytes, what)?, texts)?),
+        12 => Change::CreateService(Box::new(Service::from_message(decode(bytes, what)?, texts)?)),
+        13 => Change::UpdateService(Box::new(Service::from_message(decode(bytes, what)?, texts)?)),
         14 => Change::DeleteService(ServiceId(object()?)),
         15 => read_create_task(decode(bytes, what)?, texts)?,
         16 => {

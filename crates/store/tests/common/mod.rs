@@ -183,7 +183,7 @@ impl World {
         world.must((1..=3).map(|n| Change::CreateNode(node(n))).collect());
         world.must(vec![
             Change::CreateRevision(revision(1, 1, reserve(10, 100))),
-            Change::CreateService(service(1, "web", 1)),
+            Change::CreateService(Box::new(service(1, "web", 1))),
         ]);
         world
     }

@@ -401,8 +401,8 @@ impl Random {
                 created: self.next(),
                 task: Arc::new(self.task_spec()),
             }),
-            11 => Change::CreateService(self.service()),
-            12 => Change::UpdateService(self.service()),
+            11 => Change::CreateService(Box::new(self.service())),
+            12 => Change::UpdateService(Box::new(self.service())),
             13 => Change::DeleteService(ServiceId(self.id())),
             14 => Change::CreateTask {
                 id: task,
