@@ -85,14 +85,14 @@ pub async fn update(
     })
 }
 
-/// Until when a node may keep what it has once it is drained. Asked to drain again, it gets the new deadline, or none.
+/// Until when a node may keep what it has once it is drained. Asked to drain again, it gets the new deadline, or keeps the one it has.
 fn drain_until(node: &Node, change: &NodeChange, now: Time) -> Result<Option<Time>, RequestError> {
     match (change.availability, change.deadline) {
-        (None, None) => Ok(node.drain_until),
+        (None | Some(Availability::Drain), None) => Ok(node.drain_until),
         (Some(Availability::Drain), Some(span)) if span <= Span::ZERO || span.0 > limits::SPAN => {
             Err(RequestError::invalid("deadline", "use a time above 0 and of less than 10 years"))
         }
-        (Some(Availability::Drain), deadline) => Ok(deadline.map(|span| now + span)),
+        (Some(Availability::Drain), Some(span)) => Ok(Some(now + span)),
         (_, None) => Ok(None),
         (_, Some(_)) => {
             Err(RequestError::invalid("deadline", "only a drain has one; give availability: drain"))

@@ -178,8 +178,17 @@ fn a_node_says_what_it_is_for() {
     let drain = NodeChange { availability: Some(Availability::Drain), ..NodeChange::default() };
     let written = run(nodes::update(&cluster, "here", None, drain.clone())).unwrap();
     assert!(written.changed);
-    assert!(!run(nodes::update(&cluster, "here", Some(written.version), drain)).unwrap().changed);
-    assert!(facts(&cluster, "here")[0].contains("drained"));
+    assert!(!run(nodes::update(&cluster, "here", Some(written.version), drain.clone())).unwrap().changed);
+    let said = facts(&cluster, "here");
+    assert!(said[0].contains("drained"));
+    assert_eq!(said[1], "1 of 1 left: web is ending");
+    // Another request to drain keeps the deadline, unless it gives another one.
+    let within = NodeChange { deadline: Some(Span::from_secs(60)), ..drain.clone() };
+    assert!(run(nodes::update(&cluster, "here", None, within)).unwrap().changed);
+    let said = facts(&cluster, "here");
+    assert!(said[2].starts_with("whatever is left goes at once in 1m0s"), "{said:?}");
+    assert!(!run(nodes::update(&cluster, "here", None, drain)).unwrap().changed);
+    assert_eq!(facts(&cluster, "here")[2], said[2]);
 }
 
 #[test]

@@ -260,9 +260,14 @@ impl<'v, 'n> Tally<'v, 'n> {
             FilterKind::Platform => self.platform_sentence(about),
             FilterKind::HostPort => self.port_sentence(view, about),
             FilterKind::MaxReplicas => {
-                let most = self.need.spec.placement.per_node().unwrap_or(0);
+                let placement = &self.need.spec.placement;
                 let on = about.on(self.refused[filter as usize]);
-                format!("max replicas per node ({most}) is reached{on}")
+                match placement.per_node().unwrap_or(0) {
+                    1 if placement.max_replicas != 1 => {
+                        format!("distinct_hosts: one task is there already{on}")
+                    }
+                    most => format!("max replicas per node ({most}) is reached{on}"),
+                }
             }
             FilterKind::Volumes => self.volume_sentence(view, about),
         }

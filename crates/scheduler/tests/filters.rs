@@ -378,7 +378,7 @@ fn versions_are_compared_and_hosts_are_distinct() {
         assert_eq!(on_a_node, placed, "{constraints:?}");
         if placed == 2 {
             let why = w.why(tasks[2]);
-            assert_eq!(why, "no suitable node (max replicas per node (1) is reached on 2 nodes)");
+            assert_eq!(why, "no suitable node (distinct_hosts: one task is there already on 2 nodes)");
         }
     }
 }

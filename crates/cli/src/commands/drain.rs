@@ -156,11 +156,11 @@ impl Progress {
     }
 }
 
-/// `3 tasks left, 5 moved: web waits for its budget (3 run, 3 have to); api is ending`.
+/// `3 tasks left, 5 gone: web waits for its budget (3 run, 3 have to); api is ending`.
 fn in_words(draining: &Draining, most: u64) -> String {
     let noun = if draining.left == 1 { "task" } else { "tasks" };
-    let moved = most - draining.left;
-    let mut text = format!("{} {noun} left, {moved} moved", draining.left);
+    let gone = most - draining.left;
+    let mut text = format!("{} {noun} left, {gone} gone", draining.left);
     let mut waits: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for service in &draining.services {
         waits.entry(&service.waits_for).or_default().push(format!("{} ({})", service.name, service.left));
@@ -222,10 +222,10 @@ mod tests {
         assert_eq!(
             err.text(),
             "\
-5 tasks left, 0 moved: api (2) is ending; web (3) waits for its budget: 3 run, and 3 have to
-3 tasks left, 2 moved: web (3) waits for its budget: 3 run, and 3 have to; about 6s to go at this pace
-1 task left, 4 moved: web (1) waits for its budget: 3 run, and 3 have to; about 2s to go at this pace
-0 tasks left, 5 moved
+5 tasks left, 0 gone: api (2) is ending; web (3) waits for its budget: 3 run, and 3 have to
+3 tasks left, 2 gone: web (3) waits for its budget: 3 run, and 3 have to; about 6s to go at this pace
+1 task left, 4 gone: web (1) waits for its budget: 3 run, and 3 have to; about 2s to go at this pace
+0 tasks left, 5 gone
 "
         );
     }

@@ -467,16 +467,22 @@ pub fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     fields.show(screen)
 }
 
-/// How far an update has come, since when, and why.
 /// How far the service may be disturbed while its tasks are moved; nothing when all go at once.
 fn budget(budget: &native_api::types::Disruption) -> Option<String> {
     let min = budget.min_healthy.to_string();
     if ["0", "0%"].contains(&&*min) && budget.max_surge == 0 {
         return None;
     }
-    Some(format!("at least {min} run, at most {} more than wanted", budget.max_surge))
+    let surge = match budget.max_surge {
+        // One at a time has a second task all the same: nothing could ever be moved otherwise.
+        0 if min == "100%" => "; each next task runs before the old one ends, one at a time".into(),
+        0 => "; the old task ends first".into(),
+        surge => format!(", at most {surge} more than wanted"),
+    };
+    Some(format!("at least {min} run{surge}"))
 }
 
+/// How far an update has come, since when, and why.
 fn update_line(update: &UpdateStatus, now: Timestamp) -> String {
     let state = Some(&update.since).filter(|_| update.state == UpdateState::Canary);
     let since = update.completed_at.as_ref().or(state).unwrap_or(&update.started_at);

@@ -16,7 +16,7 @@ fn what_has_no_budget_goes_at_once() {
     let name = daemon.get("/v1/nodes")["items"][0]["hostname"].as_str().expect("a name").to_owned();
     let out = daemon.run(&["node", "drain", "self"]);
     assert_eq!((out.code, out.out.trim()), (0, &*name), "{}", out.err);
-    assert!(out.err.ends_with("0 tasks left, 2 moved\n") || out.err.contains("0 tasks left"), "{}", out.err);
+    assert!(out.err.ends_with("0 tasks left, 2 gone\n") || out.err.contains("0 tasks left"), "{}", out.err);
     assert!(daemon.run(&["node", "ls"]).ok().contains("  Drain  "));
     assert!(daemon.running("web").is_empty());
     daemon.run(&["node", "update", "--availability", "active", "self"]).ok();
@@ -36,7 +36,7 @@ fn a_budget_keeps_the_only_one_until_the_deadline() {
     let out = daemon.run(&["node", "drain", "self", "--timeout", "3s"]);
     assert_eq!(out.code, 4, "{}", out.err);
     assert!(
-        out.err.contains("1 task left, 0 moved: web (1) waits for a node: no suitable node"),
+        out.err.contains("1 task left, 0 gone: web (1) waits for a node: no suitable node"),
         "{}",
         out.err
     );

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{Availability, Node, NodeState, Task, format_bytes, format_cpus};
 
 use super::{Asked, Why, tasks_word};
+use crate::draining::{LeavingService, draining};
 
 /// Tasks that the explanation of a node lists.
 const HELD_SHOWN: usize = 100;
@@ -32,6 +33,7 @@ impl Asked<'_> {
         if node.status.state != NodeState::Ready && node.availability != Availability::Active {
             facts.push(format!("its availability is {}", node.availability.as_str()));
         }
+        facts.extend(self.draining_facts(node));
         let (offer, held) = (&node.description.resources, used.reserved());
         facts.push(format!(
             "{} {} place on it, with {} of {} CPUs and {} of {} memory set aside",
@@ -49,6 +51,20 @@ impl Asked<'_> {
             facts.extend(driver.notes.iter().map(|note| format!("driver {}: {note}", driver.name)));
         }
         Why { facts, tasks: self.held(node), ..Why::default() }
+    }
+
+    /// What a drain still waits for, in the words of `node drain`; and until when.
+    fn draining_facts(&self, node: &Node) -> Vec<String> {
+        let Some(draining) = draining(self.tables, node) else { return Vec::new() };
+        if draining.left == 0 {
+            return vec!["it is empty".into()];
+        }
+        let of =
+            |s: &LeavingService| format!("{} of {} left: {} {}", s.left, draining.left, s.name, s.waits_for);
+        let mut facts: Vec<String> = draining.services.iter().map(of).collect();
+        let until = node.drain_until.filter(|_| node.status.state != NodeState::Down);
+        facts.extend(until.map(|at| format!("whatever is left goes at once {}", self.until(at))));
+        facts
     }
 
     /// The first tasks that hold a place on a node, by the name of their service and by slot.

@@ -1,10 +1,12 @@
 //! Why a service is as it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Desired, Mode, Rule, Service, Task, TaskState, UpdateState};
+use model::{Desired, Mode, NodeId, Rule, Service, ServiceId, Task, TaskState, UpdateState};
 
 use super::{Asked, WAITS, Waiting, Why, tasks_word};
+use crate::draining::draining;
 use crate::status::{JobStatus, job_failure, service_status};
 use crate::tasks;
 
@@ -49,6 +51,7 @@ impl Asked<'_> {
             job_failure(self.tables, service).map(|why| format!("it cannot complete any more: {why}")),
         );
         facts.extend(update_fact(service, status.updated, filled));
+        facts.extend(self.leaving_facts(service.id));
         facts.extend(self.delayed_fact(service));
         facts.extend(self.given_up_fact(service));
         if let Some(last) = failed.first() {
@@ -93,6 +96,19 @@ impl Asked<'_> {
                 format!("{} {verb}{WAITS}the scheduler has not looked at it yet", tasks_word(group.count))
             }
         }
+    }
+
+    /// What its tasks on drained nodes wait for, a sentence a node.
+    pub(super) fn leaving_facts(&self, service: ServiceId) -> Vec<String> {
+        let nodes: BTreeSet<NodeId> = self.tables.tasks_leaving(service).filter_map(|t| t.node).collect();
+        let told = |id: NodeId| {
+            let node = self.tables.node(id)?;
+            let of = draining(self.tables, node)?.services.into_iter().find(|s| s.service == service)?;
+            let leave = if of.left == 1 { "leaves" } else { "leave" };
+            let (tasks, host) = (tasks_word(of.left), &node.description.hostname);
+            Some(format!("{tasks} {leave} node {host}, which is drained: the service {}", of.waits_for))
+        };
+        nodes.into_iter().filter_map(told).collect()
     }
 
     /// The replacement that starts next, when one waits for its delay.

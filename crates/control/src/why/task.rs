@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use model::{Condition, Decision, Desired, Mode, ReplacePolicy, Rule, Slot, Span, Task, TaskState};
+use model::{Condition, Decision, Desired, Mode, ReplacePolicy, Rule, Service, Slot, Span, Task, TaskState};
 
 use super::{Asked, WAITS, Why, tasks_word};
 use crate::tasks;
@@ -20,9 +20,15 @@ impl Asked<'_> {
 
         let mut facts = vec![self.state_fact(task)];
         facts.extend(self.wish_fact(task));
+        if task.leave.is_some() && task.fills_slot() {
+            facts.extend(self.leaving_facts(task.service));
+        }
+        facts.extend(self.canary_fact(task));
         facts.extend(self.existence_fact(task, before.map(|t| &**t)));
         facts.extend(self.place_fact(task));
-        if let Some(after) = after {
+        if self.is_beside_canary(task) {
+            // What came after it is the canary, and took nobody's place.
+        } else if let Some(after) = after {
             facts.push(self.heir_fact(task, after));
         } else if task.status.state.is_ended() {
             facts.extend(self.not_replaced_fact(task));
@@ -85,6 +91,26 @@ impl Asked<'_> {
             text.push_str(&format!(": {message}"));
         }
         text
+    }
+
+    /// What a task is while canaries are tried in its slot.
+    fn canary_fact(&self, task: &Task) -> Option<String> {
+        let service = self.tables.service(task.service)?;
+        let tried = matches!(task.slot, Slot::Number(n) if n < service.canaries());
+        if self.is_beside_canary(task) {
+            return Some(
+                "a canary tries the new revision in its slot; it stays until that is promoted".into(),
+            );
+        }
+        (tried && task.fills_slot())
+            .then(|| "it is a canary: it tries the new revision beside the slot's own task".into())
+    }
+
+    /// True for a slot's own task while a canary is tried beside it.
+    fn is_beside_canary(&self, task: &Task) -> bool {
+        let tried = |s: &Service| matches!(task.slot, Slot::Number(n) if n < s.canaries());
+        let service = self.tables.service(task.service);
+        task.fills_slot() && service.is_some_and(|s| tried(s) && task.revision != s.revision)
     }
 
     fn wish_fact(&self, task: &Task) -> Option<String> {
