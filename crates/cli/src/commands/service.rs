@@ -409,8 +409,7 @@ pub fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
         Some(job) => jobs::inspect(&mut fields, spec.mode, job, now),
         None => fields.add("Mode", format!("{}{count}", spec.mode.as_str())),
     }
-    fields
-        .add("Tasks", format!("{} of {} running, {}", status.running, status.wanted, state(service, now).0));
+    fields.add("Tasks", tasks_line(service, now));
     fields.add_some("Waiting", status.reason.as_ref());
     fields.add(
         "Revision",
@@ -465,6 +464,15 @@ pub fn inspect(screen: &mut Screen, service: &Service) -> Result<(), Failure> {
     let signal = spec.stop_signal.as_deref().unwrap_or("TERM");
     fields.add("Stop", format!("{signal}, killed after {}", spec.stop_grace_period));
     fields.show(screen)
+}
+
+/// `3 of 3 running, as asked`; of a job, whose runs are told apart, `2 running, complete`.
+fn tasks_line(service: &Service, now: Timestamp) -> String {
+    let (status, state) = (&service.status, state(service, now).0);
+    match status.job {
+        Some(_) => format!("{} running, {state}", status.running),
+        None => format!("{} of {} running, {state}", status.running, status.wanted),
+    }
 }
 
 /// How far the service may be disturbed while its tasks are moved; nothing when all go at once.

@@ -273,8 +273,8 @@ impl CommonFlags {
     pub fn check_mode(&self, mode: Mode) -> Result<(), Failure> {
         match self.policies.first_given().filter(|_| mode.is_batch()) {
             Some(flag) => Err(Failure::Usage(format!(
-                "--{flag} does not go with a {} service: it is neither updated a few at a time nor rolled back; another spec runs from the beginning",
-                mode.as_str()
+                "--{flag} does not go with a job (mode {}): it is neither updated a few at a time nor rolled back; another spec runs from the beginning",
+                if mode == Mode::GlobalBatch { "global-job" } else { "replicated-job" }
             ))),
             None => Ok(()),
         }
@@ -649,11 +649,11 @@ mod tests {
             ),
             (
                 "--driver exec --mode replicated-job --update-parallelism 1 -- a",
-                "--update-parallelism does not go with a batch",
+                "--update-parallelism does not go with a job (mode replicated-job)",
             ),
             (
                 "--driver exec --mode global-job --rollback-order stop-first -- a",
-                "--rollback-order does not go with a global-batch",
+                "--rollback-order does not go with a job (mode global-job)",
             ),
             ("--driver exec --mode job -- a", "use replicated, global, replicated-job or global-job"),
             ("--driver exec --replicas -1 -- a", "-1 is negative"),

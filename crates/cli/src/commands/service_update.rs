@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(line(&["--force"]).unwrap(), (Some(2), Some(1), 1));
         let failure = line(&["--update-delay", "1s"]).unwrap_err();
         assert!(
-            failure.to_string().starts_with("--update-delay does not go with a batch service"),
+            failure.to_string().starts_with("--update-delay does not go with a job (mode replicated-job)"),
             "{failure}"
         );
     }

@@ -170,7 +170,13 @@ impl<'a> Comparison<'a> {
         let number = |tables: &Tables, task: &Task| tables.revision(task.revision).map_or(0, |r| r.number);
         match (fate, old, new) {
             (Fate::Replaced, Some(old), Some(new)) if old.revision != new.revision => {
-                format!("revision {} -> {}", number(self.before, old), number(self.after, new)).into()
+                let text = format!("revision {} -> {}", number(self.before, old), number(self.after, new));
+                let there = self.before.task(new.id).is_some();
+                if there {
+                    format!("{text}, its canary, which is there and stays").into()
+                } else {
+                    text.into()
+                }
             }
             (Fate::Removed, Some(old), _) => match (self.after.service(old.service), old.slot) {
                 (None, _) => "the service is removed".into(),
