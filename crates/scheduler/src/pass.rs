@@ -146,6 +146,8 @@ struct Pass<'v, 'l> {
     rooms: Rooms<'v>,
     /// Counts the turns, from 1.
     turn: u32,
+    /// For how many tasks room is kept.
+    kept: usize,
     out: Placements,
 }
 
@@ -186,11 +188,11 @@ struct Left<'v> {
     found: Option<Found>,
 }
 
-/// A reason that was found in the middle of a pass. It holds at the end if nothing was placed since.
+/// A reason that was found in the middle of a pass. It holds at the end if nothing was placed since, and no room kept.
 #[derive(Clone)]
 struct Found {
     why: Unplaced,
-    /// How many tasks the pass had placed.
+    /// How many tasks the pass had placed, or kept room for.
     placed: usize,
 }
 
@@ -205,6 +207,7 @@ impl<'v, 'l> Pass<'v, 'l> {
             touched: Vec::new(),
             rooms: Rooms::default(),
             turn: 0,
+            kept: 0,
             out: Placements::default(),
         }
     }
@@ -325,6 +328,7 @@ impl<'v, 'l> Pass<'v, 'l> {
             return (Vec::new(), None);
         }
         let kept = self.rooms.keep(self.view, &mut self.field, need, service.priority, &free);
+        self.kept += kept.len();
         for (task, kept) in free.iter().zip(&kept) {
             if !kept.end.is_empty() {
                 self.out.preempted += kept.end.len();
@@ -368,7 +372,7 @@ impl<'v, 'l> Pass<'v, 'l> {
         self.view.is_settled(first.modified).then_some(())?;
         self.field.complete();
         let why = self.reason(need)?;
-        Some(Found { why, placed: self.out.placed })
+        Some(Found { why, placed: self.out.placed + self.kept })
     }
 
     fn count_asked(&mut self, need: &Need) {
@@ -434,7 +438,7 @@ impl<'v, 'l> Pass<'v, 'l> {
         if first.unplaced.is_some() && found.is_none() {
             self.field.complete();
             if let Some(why) = self.reason(need) {
-                *found = Some(Found { why, placed: self.out.placed });
+                *found = Some(Found { why, placed: self.out.placed + self.kept });
                 return 0;
             }
         }
@@ -491,7 +495,7 @@ impl<'v, 'l> Pass<'v, 'l> {
             for (seat, taken) in &left.taken {
                 self.field.seat_mut(*seat).recall(left.need.turn, *taken);
             }
-            let found = left.found.take().filter(|found| found.placed == self.out.placed);
+            let found = left.found.take().filter(|found| found.placed == self.out.placed + self.kept);
             let mut found = found.map(|found| found.why);
             if let Some((first, last)) = left.unread {
                 found = found.or_else(|| self.reason(&left.need));
