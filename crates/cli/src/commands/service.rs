@@ -482,9 +482,9 @@ fn budget(budget: &native_api::types::Disruption) -> Option<String> {
         return None;
     }
     let surge = match budget.max_surge {
-        // One at a time has a second task all the same: nothing could ever be moved otherwise.
+        // Where not one may be missing, one at a time has a second task all the same: nothing could ever be moved otherwise.
         0 if min == "100%" => "; each next task runs before the old one ends, one at a time".into(),
-        0 => "; the old task ends first".into(),
+        0 => "; the old task ends first, unless none may be missing".into(),
         surge => format!(", at most {surge} more than wanted"),
     };
     Some(format!("at least {min} run{surge}"))

@@ -151,8 +151,8 @@ pub struct NodeUpdate {
     /// Whether it takes tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability: Option<Availability>,
-    /// With `drain`: after so long whatever is left goes at once, whatever the budgets of its services say. Without it there is no
-    /// deadline.
+    /// With `drain`: after so long whatever is left goes at once, whatever the budgets of its services say. Without it the one
+    /// from before is kept, if there is one; a node that is made active has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Duration>,
     /// All its labels.
