@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{START, cluster, create, global, run, spec};
+use common::{START, cluster, command, create, global, run, spec};
 use control::nodes::{self, NodeChange};
 use control::why::{self, Subject};
 use control::{Cluster, Kind, RequestError, service_status, services, stacks, tasks};
@@ -356,7 +356,7 @@ fn a_task_says_which_update_or_lost_node_made_it() {
     let said = facts(&cluster, &third.to_string());
     assert!(said[1].contains("had to leave its node (1 task given up: node here is drained)"), "{said:?}");
 
-    run(services::update(&cluster, "web", None, common::command(spec("web", 2), &["other"]))).unwrap();
+    run(services::update(&cluster, "web", None, command(spec("web", 2), &["other"]))).unwrap();
     cluster.apply(ChangeSet::of(vec![Change::DirectTask { task: old, desired: Desired::Shutdown }]));
     cluster.add_task(id, Slot::Number(0));
     let said = facts(&cluster, "web.1");
@@ -526,4 +526,78 @@ fn a_batch_service_says_how_far_it_has_come() {
         facts(&cluster, "sum")[0],
         "batch service sum: iteration 2, 0 of 3 complete, 0 in progress, at most 1 at once"
     );
+}
+
+/// A slot in which a canary is tried has two lines of tasks; what is said of one is not said of the other.
+#[test]
+fn canaries_and_what_they_stand_beside_are_told_apart() {
+    let cluster = cluster();
+    let here = cluster.add_node("here");
+    let mut web = spec("web", 1);
+    web.update.canary = 1;
+    let id = create(&cluster, web.clone());
+    let task = || {
+        let task = cluster.add_task(id, Slot::Number(0));
+        cluster.assign(task, here);
+        cluster.report(task, TaskState::Running, None);
+        task
+    };
+    let says = |task: TaskId, part: &str| {
+        let facts = facts(&cluster, &task.to_string());
+        let found = facts.iter().any(|f| f.contains(part));
+        (found, facts)
+    };
+    let own = task();
+    run(services::update(&cluster, "web", None, command(web, &["other"]))).expect("accepted");
+    let canary = task();
+    for (task, part, told) in [
+        (own, "a canary tries the new revision in its slot; it stays until that is promoted", true),
+        (own, "its place", false),
+        (canary, "it is a canary: it tries the new revision beside", true),
+        (canary, "it was made because of the update to revision 2", true),
+        (canary, "its place", false),
+    ] {
+        let (found, facts) = says(task, part);
+        assert_eq!(found, told, "{part}: {facts:?}");
+    }
+    // Its own task fails and is followed by another one, which comes after the canary and yet not because of it.
+    cluster.report(own, TaskState::Failed, Some("exit status 3"));
+    let next = TaskId(cluster.new_id());
+    cluster.apply(ChangeSet::of(vec![Change::CreateTask {
+        id: next,
+        service: id,
+        slot: Slot::Number(0),
+        revision: common::service(&cluster, id).previous.expect("updated"),
+        node: None,
+        desired: Desired::Running,
+        start_after: None,
+    }]));
+    assert!(says(own, &format!("task {next} took its place")).0);
+    assert!(says(next, &format!("it replaces another: before it, task web.1 ({own})")).0);
+    cluster.assign(next, here);
+    cluster.report(next, TaskState::Running, None);
+
+    // The canary fails: while the update is not paused its policy says what comes, and then nothing does.
+    cluster.report(canary, TaskState::Failed, Some("exit status 7"));
+    assert!(says(canary, "its place is about to be taken").0);
+    cluster.apply(ChangeSet::of(vec![Change::MoveUpdate {
+        service: id,
+        state: model::UpdateState::Paused,
+        message: "update paused".into(),
+    }]));
+    for (task, part, told) in [
+        (canary, "no other canary takes its place while the update is paused", true),
+        (canary, "about to be taken", false),
+        (canary, "it is a canary", false),
+        (next, "the update tries a canary in its slot, and none is there now", true),
+        (next, "took its place", false),
+    ] {
+        let (found, facts) = says(task, part);
+        assert_eq!(found, told, "{part}: {facts:?}");
+    }
+
+    // Taken back, nobody follows the task that was there all the time.
+    run(services::abort(&cluster, "web", None)).expect("accepted");
+    let (found, facts) = says(next, "its place");
+    assert!(!found, "{facts:?}");
 }

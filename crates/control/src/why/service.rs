@@ -25,7 +25,7 @@ impl Asked<'_> {
 
         let mut facts = vec![match (status.converged, status.wanted) {
             _ if status.job.is_some() => self.job_fact(service, status.job.unwrap_or_default()),
-            (false, n) if service.tries_canaries() => format!(
+            (false, n) if service.canaries() > 0 => format!(
                 "service {} wants {} and {} of them a canary beside it; {} run",
                 service.name,
                 tasks_word(n),

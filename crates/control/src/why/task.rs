@@ -15,8 +15,13 @@ impl Asked<'_> {
         let mut others: Vec<Arc<Task>> =
             self.tables.tasks_of_slot(task.service, task.slot).filter(|t| t.id != task.id).cloned().collect();
         others.reverse();
-        let before = others.iter().find(|t| t.created < task.created);
-        let after = others.iter().rfind(|t| t.created > task.created);
+        // While canaries are tried a slot has two lines of tasks, and none follows one of the other line. The first canary came because of
+        // the update.
+        let in_line = |t: &&Arc<Task>| !self.is_tried_in(task) || self.is_current(t) == self.is_current(task);
+        let before = others.iter().filter(in_line).find(|t| t.created < task.created);
+        let beside = || others.iter().find(|t| self.is_current(task) && t.created < task.created);
+        let before = before.or_else(beside);
+        let after = others.iter().filter(in_line).rfind(|t| t.created > task.created);
 
         let mut facts = vec![self.state_fact(task)];
         facts.extend(self.wish_fact(task));
@@ -26,8 +31,10 @@ impl Asked<'_> {
         facts.extend(self.canary_fact(task));
         facts.extend(self.existence_fact(task, before.map(|t| &**t)));
         facts.extend(self.place_fact(task));
-        if self.is_beside_canary(task) {
-            // What came after it is the canary, and took nobody's place.
+        if task.fills_slot() {
+            // What came after it has not taken its place yet, and what has ended never did.
+            let next = after.filter(|t| t.fills_slot());
+            facts.extend(next.map(|next| format!("task {} is to take its place", next.id)));
         } else if let Some(after) = after {
             facts.push(self.heir_fact(task, after));
         } else if task.status.state.is_ended() {
@@ -95,22 +102,30 @@ impl Asked<'_> {
 
     /// What a task is while canaries are tried in its slot.
     fn canary_fact(&self, task: &Task) -> Option<String> {
-        let service = self.tables.service(task.service)?;
-        let tried = matches!(task.slot, Slot::Number(n) if n < service.canaries());
-        if self.is_beside_canary(task) {
-            return Some(
-                "a canary tries the new revision in its slot; it stays until that is promoted".into(),
-            );
+        if !self.is_tried_in(task) || !task.fills_slot() {
+            return None;
         }
-        (tried && task.fills_slot())
-            .then(|| "it is a canary: it tries the new revision beside the slot's own task".into())
+        if self.is_current(task) {
+            return Some("it is a canary: it tries the new revision beside the slot's own task".into());
+        }
+        let mut slot = self.tables.tasks_of_slot(task.service, task.slot);
+        let text = if slot.any(|t| t.fills_slot() && self.is_current(t)) {
+            "a canary tries the new revision in its slot; it stays until that is promoted"
+        } else {
+            "the update tries a canary in its slot, and none is there now; it stays until one is promoted"
+        };
+        Some(text.into())
     }
 
-    /// True for a slot's own task while a canary is tried beside it.
-    fn is_beside_canary(&self, task: &Task) -> bool {
-        let tried = |s: &Service| matches!(task.slot, Slot::Number(n) if n < s.canaries());
-        let service = self.tables.service(task.service);
-        task.fills_slot() && service.is_some_and(|s| tried(s) && task.revision != s.revision)
+    /// True for a task in whose slot a canary is tried.
+    fn is_tried_in(&self, task: &Task) -> bool {
+        let tried = |s: &Arc<Service>| matches!(task.slot, Slot::Number(n) if n < s.canaries());
+        self.tables.service(task.service).is_some_and(tried)
+    }
+
+    /// True for a task of its service's revision.
+    fn is_current(&self, task: &Task) -> bool {
+        self.tables.service(task.service).is_some_and(|s| s.revision == task.revision)
     }
 
     fn wish_fact(&self, task: &Task) -> Option<String> {
@@ -301,6 +316,10 @@ impl Asked<'_> {
         let decided = self.tables.decisions(task.service).filter(|d| d.task == Some(task.id));
         if let Some(decision) = decided.filter(|d| d.rule == Rule::NotReplaced).last() {
             return Some(format!("nothing took its place: {}", decision.text));
+        }
+        let paused = service.update_status.as_ref().is_some_and(|u| u.state.is_paused());
+        if paused && self.is_tried_in(task) && self.is_current(task) {
+            return Some("no other canary takes its place while the update is paused".into());
         }
         let policy = self.tables.revision(task.revision)?.task.replace;
         match policy.condition {
