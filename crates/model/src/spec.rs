@@ -262,11 +262,16 @@ pub struct Placement {
 impl Placement {
     /// How many tasks of the service one node may have; `None` for any number.
     pub fn per_node(&self) -> Option<u32> {
-        let distinct = |c: &Constraint| c.key == ConstraintKey::DistinctHosts && &*c.value == "true";
-        if self.constraints.iter().any(distinct) {
+        if self.distinct_hosts() {
             return Some(1);
         }
         (self.max_replicas > 0).then_some(self.max_replicas)
+    }
+
+    /// True when a constraint asks that no two tasks of the service share a node.
+    pub fn distinct_hosts(&self) -> bool {
+        let distinct = |c: &Constraint| c.key == ConstraintKey::DistinctHosts && &*c.value == "true";
+        self.constraints.iter().any(distinct)
     }
 
     /// What speaks against a node, whatever else is on it.

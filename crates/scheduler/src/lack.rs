@@ -48,7 +48,11 @@ pub(crate) fn lacks(view: &Tables, seat: &Seat, need: &Need) -> Vec<Lack> {
     }
     host_ports(view, seat, need, &mut add);
     if need.per_node.is_some_and(|most| seat.tasks_of(need) >= most) {
-        let text = format!("a max replicas per node of {}", seat.tasks_of(need).saturating_add(1));
+        let text = if need.spec.placement.distinct_hosts() {
+            "the constraint distinct_hosts dropped".into()
+        } else {
+            format!("a max replicas per node of {}", seat.tasks_of(need).saturating_add(1))
+        };
         add(FilterKind::MaxReplicas, text, LIMIT);
     }
     for mount in &need.spec.mounts {

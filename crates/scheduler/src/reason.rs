@@ -262,11 +262,10 @@ impl<'v, 'n> Tally<'v, 'n> {
             FilterKind::MaxReplicas => {
                 let placement = &self.need.spec.placement;
                 let on = about.on(self.refused[filter as usize]);
-                match placement.per_node().unwrap_or(0) {
-                    1 if placement.max_replicas != 1 => {
-                        format!("distinct_hosts: one task is there already{on}")
-                    }
-                    most => format!("max replicas per node ({most}) is reached{on}"),
+                if placement.distinct_hosts() {
+                    format!("distinct_hosts: one task is there already{on}")
+                } else {
+                    format!("max replicas per node ({}) is reached{on}", placement.max_replicas)
                 }
             }
             FilterKind::Volumes => self.volume_sentence(view, about),

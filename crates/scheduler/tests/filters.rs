@@ -379,6 +379,9 @@ fn versions_are_compared_and_hosts_are_distinct() {
         if placed == 2 {
             let why = w.why(tasks[2]);
             assert_eq!(why, "no suitable node (distinct_hosts: one task is there already on 2 nodes)");
+            let verdicts = explain(&w.tables, w.task(tasks[2]));
+            let lacks: Vec<&str> = verdicts.iter().flat_map(|v| &v.lacks).map(|lack| &*lack.text).collect();
+            assert_eq!(lacks, ["the constraint distinct_hosts dropped"; 2]);
         }
     }
 }
