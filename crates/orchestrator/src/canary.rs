@@ -124,13 +124,15 @@ fn conclude(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, sur
         Some(last) => format!(", although {failed} of {total} failed: {}", wanted.failure(last)),
         None => String::new(),
     };
-    let text = format!("{}{but}; promote or abort them", they_have_run(course, total));
+    let next = if total == 0 { "scale it up, promote or abort" } else { "promote or abort them" };
+    let text = format!("{}{but}; {next}", they_have_run(course, total));
     draft.move_update(id, UpdateState::Canary, text);
     true
 }
 
 fn they_have_run(course: &Course, total: usize) -> String {
     match total {
+        0 => "no canary was tried, since the service has no replicas".into(),
         1 => format!("1 canary has been watched for {}", course.policy.monitor),
         n => format!("{n} canaries have been watched for {}", course.policy.monitor),
     }

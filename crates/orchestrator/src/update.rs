@@ -24,7 +24,9 @@
 
 use std::collections::BTreeSet;
 
-use model::{Desired, FailureAction, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState};
+use model::{
+    Desired, FailureAction, Mode, Rule, Slot, Span, Task, TaskState, Time, UpdateOrder, UpdateState,
+};
 use store::{Moments, Rollout};
 
 use crate::course::{Course, PLACE_WITHIN, Progress, START_WITHIN, Verdict};
@@ -130,7 +132,12 @@ fn conclude(draft: &mut Draft<'_, '_>, wanted: &Wanted<'_>, course: &Course, sur
         let text = format!("rollback completed{failed} ({why})");
         draft.move_update(id, UpdateState::RollbackCompleted, text);
     } else {
-        draft.move_update(id, UpdateState::Completed, format!("update completed{failed}"));
+        let untried = if wanted.service.mode == (Mode::Replicated { replicas: 0 }) {
+            "; nothing was tried, since the service has no replicas"
+        } else {
+            ""
+        };
+        draft.move_update(id, UpdateState::Completed, format!("update completed{failed}{untried}"));
     }
     true
 }

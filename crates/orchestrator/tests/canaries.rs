@@ -284,6 +284,32 @@ fn scaling_while_canaries_wait() {
     assert_eq!((w.revisions(s), w.state_of(s)), (vec![2; 3], Some(UpdateState::Completed)));
 }
 
+/// Nothing runs that could be tried: neither the canaries nor the update itself say that they were watched.
+#[test]
+fn without_replicas_nothing_is_tried_and_that_is_said() {
+    for auto_promote in [false, true] {
+        let policy = UpdatePolicy { auto_promote, ..canaries(1) };
+        let (mut w, s, _) = begun(0, policy, slow("runs"));
+        w.pass(seconds(7));
+        if !auto_promote {
+            let told = "canary: no canary was tried, since the service has no replicas; scale it up, promote or abort";
+            assert_eq!(w.update_state(s), told);
+            w.promote(s);
+            w.pass(seconds(7));
+        }
+        let told = "completed: update completed; nothing was tried, since the service has no replicas";
+        assert_eq!(w.update_state(s), told);
+        let by_themselves = "promoted: canaries promoted by themselves: no canary was tried, since the service has no replicas";
+        assert_eq!(w.decisions(s).iter().any(|d| d == by_themselves), auto_promote, "{:?}", w.decisions(s));
+    }
+    // Scaled up before anybody promotes, they are tried after all.
+    let (mut w, s, _) = begun(0, canaries(1), slow("runs"));
+    w.pass(seconds(7));
+    w.scale(s, 2);
+    w.pass(seconds(7));
+    assert_eq!((running(&w, s, 1).len(), running(&w, s, 2).len()), (2, 1), "{}", w.show(s));
+}
+
 #[test]
 fn a_new_spec_ends_the_canaries_before_and_begins_others() {
     for at in [0, 2, 7] {
