@@ -507,7 +507,8 @@ impl Line {
         let waits = next.filter(|t| t.desired == "ready").and_then(|t| t.start_after.as_deref());
         let starts = match (next, waits.and_then(|at| time::until(at, clock))) {
             (_, Some(left)) => Some(left),
-            (None, None) if self.replaces(task) => Some(self.policy.delay.to_string()),
+            // Whether a canary is tried again is for its update to say, which may be paused by this very end.
+            (None, None) if self.replaces(task) && !task.canary => Some(self.policy.delay.to_string()),
             _ => None,
         };
         match (starts, failed) {
@@ -637,11 +638,12 @@ fn ended_by_itself(task: &Task) -> bool {
 }
 
 /// True for a task that is wanted and has not ended.
-fn is_live(task: &Task) -> bool {
+pub fn is_live(task: &Task) -> bool {
     matches!(task.desired.as_str(), "ready" | "running" | "complete") && !is_ended(task)
 }
 
-fn is_ended(task: &Task) -> bool {
+/// True for a task that has ended, however.
+pub fn is_ended(task: &Task) -> bool {
     matches!(task.state.as_str(), "complete" | "shutdown" | "failed" | "rejected" | "remove" | "orphaned")
 }
 

@@ -492,7 +492,9 @@ fn budget(budget: &native_api::types::Disruption) -> Option<String> {
 
 /// How far an update has come, since when, and why.
 fn update_line(update: &UpdateStatus, now: Timestamp) -> String {
-    let state = Some(&update.since).filter(|_| update.state == UpdateState::Canary);
+    // What waits for somebody has done so since it came to its state.
+    let waits = [UpdateState::Canary, UpdateState::Paused, UpdateState::RollbackPaused];
+    let state = Some(&update.since).filter(|_| waits.contains(&update.state));
     let since = update.completed_at.as_ref().or(state).unwrap_or(&update.started_at);
     format!("{} ({}): {}", update.state.as_str(), time::ago(since, now), update.message)
 }
@@ -768,7 +770,8 @@ z123          each  global      1/2       1 waiting  http=80/tcp,any/udp  beat
             "resources": {"limits": {"cpus": 0.5, "memory": 67108864, "pids": 0}, "reservations": {"generic_resources": {"gpu": 1}}},
             "restart_policy": {"condition": "on-failure", "delay": "2s", "max_attempts": 3, "window": "1m0s"},
         });
-        let update = json!({"state": "paused", "index": 7, "started_at": "2026-01-31T12:57:00Z", "message": "update paused: slot 1 failed"});
+        let update = json!({"state": "paused", "index": 7, "started_at": "2026-01-31T12:57:00Z", "since": "2026-01-31T12:59:30Z",
+            "message": "update paused: slot 1 failed"});
         let fields = json!({"spec": spec, "stack": "shop", "update_status": update});
         inspect(&mut screen, &service(fields)).unwrap();
         assert_eq!(
@@ -782,7 +785,7 @@ Changed:      3 minutes ago
 Mode:         replicated (3)
 Tasks:        3 of 3 running, update paused
 Revision:     2 (3 minutes ago)
-Update state: paused (3 minutes ago): update paused: slot 1 failed
+Update state: paused (30 seconds ago): update paused: slot 1 failed
 Driver:       exec
 Command:      serve
 Environment:  A=1

@@ -1,7 +1,7 @@
 //! Tasks as people see them: the table of `ps`, with the history of each slot.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use clap::Args;
 use native_api::types::Task;
@@ -9,7 +9,7 @@ use native_api::types::Task;
 use super::options::Filters;
 use super::show::{ListFlags, capital};
 use crate::failure::Failure;
-use crate::progress::failure_of;
+use crate::progress::{failure_of, is_live};
 use crate::screen::{Screen, short};
 use crate::table::{Cell, Table, Tone};
 use crate::time;
@@ -67,10 +67,17 @@ fn place(task: &Task) -> (String, Option<u64>, String) {
     (service, task.slot, node)
 }
 
-/// By service and slot; in a slot what is wanted first, then the newest first.
-fn sort(tasks: &mut [Task]) {
+/// By service and slot; in a slot what is there first, then what is wanted, then the newest first.
+pub fn sort(tasks: &mut [Task]) {
     tasks.sort_by_cached_key(|t| {
-        (place(t), !is_wanted(t), Reverse(t.created_at.clone()), Reverse(t.version), t.id.clone())
+        (
+            place(t),
+            !is_live(t),
+            !is_wanted(t),
+            Reverse(t.created_at.clone()),
+            Reverse(t.version),
+            t.id.clone(),
+        )
     });
 }
 
@@ -86,9 +93,12 @@ pub fn table(tasks: &[Task], now: jiff::Timestamp, whole: bool) -> Table {
 fn table_with(tasks: &[Task], now: jiff::Timestamp, whole: bool, names: Names) -> Table {
     let titles = ["ID", "NAME", "^NODE", "?DESIRED", "^CURRENT STATE", "?EXIT", "^PORTS", "~ERROR"];
     let mut table = Table::new(&titles);
-    let mut seen: BTreeMap<(String, Option<u64>, String), ()> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    // The slot's own task is no history of the canary beside it.
+    let tried: BTreeSet<_> = tasks.iter().filter(|t| t.canary && is_live(t)).map(place).collect();
     for task in tasks {
-        let older = seen.insert(place(task), ()).is_some();
+        let beside = is_live(task) && tried.contains(&place(task));
+        let older = !seen.insert(place(task)) && !beside;
         let name = task_name(task, names);
         let tone = |tone: Tone| if older { Tone::Old } else { tone };
         let host = task.hostname.as_deref().filter(|_| names != Names::Ids);
@@ -242,6 +252,65 @@ f00000000000  web.3               Running   Pending 1 second ago                
 b00000000000  web.10       alpha  Running   Running 3 minutes ago
 "
         );
+    }
+
+    /// While a canary is tried its slot has two tasks, and both head it; one that failed is history below the task that is there.
+    #[test]
+    fn canaries_and_what_they_stand_beside() {
+        let (later, earlier) = ("2026-01-31T12:50:00Z", "2026-01-31T11:00:00Z");
+        let canary = |id: &str, mut more: Value| {
+            more["id"] = format!("{id}00000000000000000000000").into();
+            more["canary"] = true.into();
+            more["created_at"] = later.into();
+            task(more)
+        };
+        let failed = json!({"state": "failed", "exit_code": 7, "message": "no"});
+        let tasks = vec![
+            canary("c1", json!({})),
+            task(json!({"id": "a100000000000000000000000", "current": false})),
+            task(
+                json!({"id": "b100000000000000000000000", "desired": "shutdown", "state": "shutdown", "created_at": earlier}),
+            ),
+            // Paused: nobody decided about the one that failed.
+            canary("c2", slot_of(2, &failed)),
+            task(slot_of(2, &json!({"id": "a200000000000000000000000", "current": false}))),
+            // The next one waits for its delay.
+            canary(
+                "c3",
+                slot_of(
+                    3,
+                    &json!({"desired": "ready", "state": "ready", "start_after": "2026-01-31T13:00:03Z"}),
+                ),
+            ),
+            canary(
+                "d3",
+                slot_of(
+                    3,
+                    &json!({"desired": "shutdown", "state": "failed", "exit_code": 7, "message": "no"}),
+                ),
+            ),
+            task(slot_of(3, &json!({"id": "a300000000000000000000000", "current": false}))),
+        ];
+        assert_eq!(
+            shown(flags(&[]), tasks),
+            r"ID            NAME       NODE   DESIRED   CURRENT STATE                   EXIT  PORTS  ERROR
+c10000000000  web.1      alpha  Running   Running (canary) 3 minutes ago
+a10000000000  web.1      alpha  Running   Running 3 minutes ago
+b10000000000   \_ web.1  alpha  Shutdown  Shutdown 3 minutes ago
+a20000000000  web.2      alpha  Running   Running 3 minutes ago
+c20000000000   \_ web.2  alpha  Running   Failed (canary) 3 minutes ago   7            no
+c30000000000  web.3      alpha  Ready     Ready (canary), starts in 3s
+a30000000000  web.3      alpha  Running   Running 3 minutes ago
+d30000000000   \_ web.3  alpha  Shutdown  Failed 3 minutes ago            7            no
+"
+        );
+    }
+
+    /// These fields of a task in another slot.
+    fn slot_of(slot: u64, more: &Value) -> Value {
+        let mut whole = json!({"slot": slot, "name": format!("web.{slot}")});
+        whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        whole
     }
 
     fn on_a_terminal(width: usize) -> String {

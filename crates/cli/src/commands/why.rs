@@ -85,7 +85,11 @@ fn show(screen: &mut Screen, why: &Answer, whole: bool) -> Result<(), Failure> {
                 Subject::Node(_) => "The tasks it holds",
             },
         )?;
-        let table = tasks::table(&why.tasks, screen.now(), whole);
+        let mut shown = why.tasks.clone();
+        if matches!(why.subject, Subject::Task(_)) {
+            tasks::sort(&mut shown);
+        }
+        let table = tasks::table(&shown, screen.now(), whole);
         screen.table(&table)?;
     }
     Ok(())

@@ -272,6 +272,23 @@ fn what_ends_with_success_under_condition_any_is_told_with_the_way_out() {
     assert!(line.text().contains("; replaced in 5s (any"), "{}", line.text());
 }
 
+/// Whether another canary follows is for the update to say: its pause may come of this very end.
+#[test]
+fn the_next_start_of_a_canary_is_told_once_it_is_there() {
+    let mut line = line(wanted(1, 1));
+    line.heard_at = Instant::now();
+    let own = task(serde_json::json!({"id": "o", "current": false}));
+    let failed = |desired: &str| ended(serde_json::json!({"id": "c", "desired": desired, "canary": true}));
+    line.look_at(&[own.clone(), failed("running")], 10, clock()).unwrap();
+    let told = "web: 1/1 running, web.1 failed with exit code 1; see: quelea service logs web";
+    assert_eq!(line.text(), told);
+    let next = task(serde_json::json!({
+        "id": "n", "desired": "ready", "state": "ready", "start_after": "2026-01-31T13:00:04.5Z", "canary": true,
+    }));
+    line.look_at(&[own, failed("shutdown"), next], 10, clock()).unwrap();
+    assert!(line.text().contains("failed with exit code 1; next start in 5s; see"), "{}", line.text());
+}
+
 #[test]
 fn a_start_that_fails_says_the_drivers_sentence() {
     let mut line = line(wanted(1, 0));

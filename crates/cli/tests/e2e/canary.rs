@@ -36,7 +36,7 @@ fn canaries_are_promoted_or_aborted_and_what_they_stand_beside_is_not_touched() 
     let listed = daemon.run(&["service", "ls"]).ok();
     assert!(listed.contains("Canary, to be promoted"), "{listed}");
     let tasks = daemon.run(&["service", "ps", "web"]).ok();
-    assert!(tasks.contains("Running (canary)"), "{tasks}");
+    assert!(tasks.contains("Running (canary)") && !tasks.contains("\\_"), "both head their slot: {tasks}");
     let why = daemon.run(&["why", "web"]).ok();
     let words = why.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("to go back: quelea service abort web"), "{why}");
@@ -59,6 +59,13 @@ fn canaries_are_promoted_or_aborted_and_what_they_stand_beside_is_not_touched() 
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("slot 1 failed with exit code 7"), "{said:?}");
     assert!(said.err.contains("1 of 1 canaries failed, none may"), "{said:?}");
+    assert!(!said.err.contains("next start"), "it is not started again: {said:?}");
+    let tasks = daemon.run(&["service", "ps", "web"]).ok();
+    let row = |part: &str| tasks.lines().find(|l| l.contains(part)).unwrap_or_default().to_owned();
+    assert!(row("Failed (canary)").contains("\\_ web.1"), "history of the task that is there: {tasks}");
+    let id = row("Failed (canary)").split_whitespace().next().expect("an id").to_owned();
+    let why = daemon.run(&["why", &id]).ok();
+    assert!(why.contains("no other canary takes its place while the update is paused"), "{why}");
     assert_eq!(who_runs(&daemon), before);
     daemon.run(&["service", "abort", "web"]).ok();
     assert_eq!(who_runs(&daemon), before);
