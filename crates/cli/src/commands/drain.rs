@@ -1,13 +1,13 @@
 //! `node drain`: empties a node, and shows how that goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
 use hyper::Method;
 use model::Span;
-use native_api::types::{Availability, Draining, Duration as Time, Node, NodeUpdate, Written};
+use native_api::types::{Availability, Draining, Duration as Time, Node, NodeUpdate, Task, Written};
 use tokio::time::Instant;
 
 use super::node::resolve;
@@ -15,7 +15,9 @@ use super::options::{self, WaitFlags};
 use super::{Cx, show};
 use crate::client::{Client, Route};
 use crate::failure::Failure;
+use crate::progress::{is_ended, is_live};
 use crate::screen::{Screen, clip, plain};
+use crate::time;
 
 /// How long a look at the node waits for something new; what its tasks wait for may change without it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -31,7 +33,7 @@ pub struct Drain {
     /// The node: its host name, its id or the beginning of it; self for the daemon's own.
     #[arg(value_name = "NODE")]
     node: String,
-    /// After so long whatever is left goes at once, whatever the budgets say.
+    /// After so long whatever is left goes at once, whatever the budgets say. Drained again without it, a node keeps the deadline it has.
     #[arg(long, value_name = "DURATION", value_parser = options::span)]
     deadline: Option<Span>,
     #[command(flatten)]
@@ -42,13 +44,21 @@ impl Drain {
     /// Drains it, and waits until it is empty.
     pub async fn run(self, cx: &mut Cx) -> Result<(), Failure> {
         let node = resolve(cx, &self.node).await?;
-        let route = Route::new(&["nodes", &node]);
+        let before = cx.client.get::<Node>(Route::new(&["nodes", &node])).await?.value;
+        let held = if self.wait.detach { Vec::new() } else { held(&cx.client, &before.id).await? };
+        let route = Route::new(&["nodes", &before.id]);
         let written: Written = cx.client.change(Method::PATCH, route, Some(&self.body())).await?;
+        let kept = before.draining.and_then(|d| d.until).filter(|_| self.deadline.is_none());
+        if let Some(left) = kept.and_then(|at| time::until(&at, cx.screen.now())) {
+            let text = "its deadline stays (--deadline gives another): whatever is left goes at once in";
+            cx.screen.note(format!("note: {text} {left}"))?;
+        }
         if self.wait.detach {
             return cx.screen.line(plain(&written.name));
         }
         let timeout = u64::try_from(self.wait.timeout.0).ok().filter(|n| *n > 0).map(Duration::from_nanos);
-        let watch = Watch { client: &cx.client, id: &written.id, index: written.index, name: &written.name };
+        let Written { id, name, index, .. } = &written;
+        let watch = Watch { client: &cx.client, id, index: *index, name, held: &held };
         watch.until_empty(&mut cx.screen, timeout, self.wait.quiet).await
     }
 
@@ -61,12 +71,21 @@ impl Drain {
     }
 }
 
+/// The tasks that hold a place on a node.
+async fn held(client: &Client, node: &str) -> Result<Vec<Task>, Failure> {
+    let mut tasks = client.list::<Task>(Route::new(&["tasks"]).with("node", node)).await?.value;
+    tasks.retain(|t| !is_ended(t));
+    Ok(tasks)
+}
+
 struct Watch<'a> {
     client: &'a Client,
     id: &'a str,
     name: &'a str,
     /// Only what was read in this state or a later one counts.
     index: u64,
+    /// What it had when it was drained.
+    held: &'a [Task],
 }
 
 impl Watch<'_> {
@@ -77,7 +96,7 @@ impl Watch<'_> {
         quiet: bool,
     ) -> Result<(), Failure> {
         let begin = Instant::now();
-        let mut progress = Progress::default();
+        let mut progress = Progress { most: self.held.len() as u64, ..Progress::default() };
         let mut after = 0;
         loop {
             let route = Route::new(&["nodes", self.id]).beyond(after, LOOK);
@@ -108,6 +127,9 @@ impl Watch<'_> {
                 return Err(Failure::Refused(format!("{} is not drained any more: it is {now}", self.name)));
             };
             progress.hear(draining, begin.elapsed());
+            if !quiet && draining.left == 0 {
+                progress.text += &fates(self.held, &self.elsewhere().await?);
+            }
             if !quiet {
                 progress.draw(screen)?;
             }
@@ -116,6 +138,49 @@ impl Watch<'_> {
             }
         }
     }
+
+    /// What is there on other nodes, or waits for one, of the services that had tasks on the node.
+    async fn elsewhere(&self) -> Result<Vec<Task>, Failure> {
+        let services: BTreeSet<&str> = self.held.iter().map(|t| &*t.service).collect();
+        let mut elsewhere = Vec::new();
+        for service in services {
+            let tasks = match self.client.list::<Task>(Route::new(&["tasks"]).with("service", service)).await
+            {
+                Ok(answer) => answer.value,
+                // Removed meanwhile, with all its tasks.
+                Err(failure) if failure.is_not_found() => continue,
+                Err(failure) => return Err(failure),
+            };
+            elsewhere.extend(tasks.into_iter().filter(|t| is_live(t) && t.node.as_deref() != Some(self.id)));
+        }
+        Ok(elsewhere)
+    }
+}
+
+/// What became of the tasks that a node had, as it follows their number: `: 3 moved, 1 waits for a node, 1 ended`. A task was moved when
+/// another one of its slot has another node; each of those stands for one task.
+fn fates(held: &[Task], elsewhere: &[Task]) -> String {
+    let mut slots: BTreeMap<(&str, u64), (usize, usize)> = BTreeMap::new();
+    for task in elsewhere {
+        let Some(slot) = task.slot else { continue };
+        let (placed, waiting) = slots.entry((&*task.service, slot)).or_default();
+        *(if task.node.is_some() { placed } else { waiting }) += 1;
+    }
+    let (mut moved, mut waits, mut ended) = (0, 0, 0);
+    for task in held {
+        // The slot of a global service is its node, and goes nowhere.
+        let heirs = task.slot.and_then(|slot| slots.get_mut(&(&*task.service, slot)));
+        match heirs {
+            Some((placed @ 1.., _)) => (*placed, moved) = (*placed - 1, moved + 1),
+            Some((_, waiting @ 1..)) => (*waiting, waits) = (*waiting - 1, waits + 1),
+            _ => ended += 1,
+        }
+    }
+    let waiting = if waits == 1 { "waits for a node" } else { "wait for a node" };
+    let parts = [(moved, "moved"), (waits, waiting), (ended, "ended")];
+    let parts: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) }
 }
 
 /// What is known of a drain, and what was said of it.
@@ -228,6 +293,24 @@ mod tests {
 0 tasks left, 5 gone
 "
         );
+    }
+
+    #[test]
+    fn what_moved_is_told_apart_from_what_only_ended() {
+        let task = |fields: serde_json::Value| crate::commands::task_for_tests(fields);
+        let of = |slot: u64| task(serde_json::json!({"slot": slot}));
+        let there = |slot: u64, node: Option<&str>| task(serde_json::json!({"slot": slot, "node": node}));
+        let global = task(serde_json::json!({"service": "s9", "slot": null, "name": "agent.n1"}));
+        let elsewhere = [there(1, Some("n2")), there(2, None), there(4, Some("n2")), there(7, Some("n2"))];
+        for (held, said) in [
+            (vec![], ""),
+            (vec![of(1)], ": 1 moved"),
+            (vec![of(1), of(2), of(3), global], ": 1 moved, 1 waits for a node, 2 ended"),
+            // Two of one slot, one of which was on its way out: one stands for one.
+            (vec![of(4), of(4)], ": 1 moved, 1 ended"),
+        ] {
+            assert_eq!(fates(&held, &elsewhere), said);
+        }
     }
 
     #[test]

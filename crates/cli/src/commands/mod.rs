@@ -243,6 +243,8 @@ fn asked(done: Result<(), Failure>, screen: &mut Screen) -> ExitCode {
 
 #[cfg(test)]
 pub use service::tests::service as service_for_tests;
+#[cfg(test)]
+pub use tasks::tests::task as task_for_tests;
 
 #[cfg(test)]
 mod tests {

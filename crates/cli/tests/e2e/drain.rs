@@ -16,7 +16,7 @@ fn what_has_no_budget_goes_at_once() {
     let name = daemon.get("/v1/nodes")["items"][0]["hostname"].as_str().expect("a name").to_owned();
     let out = daemon.run(&["node", "drain", "self"]);
     assert_eq!((out.code, out.out.trim()), (0, &*name), "{}", out.err);
-    assert!(out.err.ends_with("0 tasks left, 2 gone\n") || out.err.contains("0 tasks left"), "{}", out.err);
+    assert!(out.err.ends_with("0 tasks left, 2 gone: 2 wait for a node\n"), "{}", out.err);
     assert!(daemon.run(&["node", "ls"]).ok().contains("  Drain  "));
     assert!(daemon.running("web").is_empty());
     daemon.run(&["node", "update", "--availability", "active", "self"]).ok();
@@ -52,8 +52,16 @@ fn a_budget_keeps_the_only_one_until_the_deadline() {
     until("one is left", || daemon.get("/v1/services/web")["status"]["converged"] == true);
     assert_eq!(daemon.running("web")[0]["id"], before);
 
+    // Drained again, it keeps the deadline and says so; another one takes its place.
+    let out = daemon.run(&["node", "drain", "-d", "self", "--deadline", "1h"]);
+    assert_eq!((out.code, out.err.as_str()), (0, ""));
+    let out = daemon.run(&["node", "drain", "-d", "self"]);
+    assert_eq!(out.code, 0);
+    assert!(out.err.contains("its deadline stays") && out.err.contains("goes at once in "), "{}", out.err);
+    assert!(daemon.run(&["why", "self"]).ok().contains("whatever is left goes at once in "));
     let out = daemon.run(&["node", "drain", "self", "--deadline", "2s"]);
     assert_eq!(out.code, 0, "{}", out.err);
+    assert!(!out.err.contains("stays"), "{}", out.err);
     assert!(daemon.running("web").is_empty());
     assert!(daemon.run(&["why", "web"]).ok().contains("is drained"));
 }
