@@ -210,8 +210,9 @@ fn why_lost(node: &Node) -> String {
 
 /// Which constraint does not hold, or that the programs are made for other platforms.
 fn why_unfit(spec: &TaskSpec, node: &Node) -> Option<String> {
+    let misfit = spec.placement.misfit(node)?;
     let (name, here) = (name_of(node), &node.description.platform);
-    Some(match spec.placement.misfit(node)? {
+    Some(match misfit {
         Misfit::Constraint(constraint) => format!("node {name} does not meet {constraint}"),
         Misfit::Platform => format!("node {name} is {}/{}, for which it is not made", here.os, here.arch),
     })

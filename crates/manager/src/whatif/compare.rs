@@ -173,7 +173,7 @@ impl<'a> Comparison<'a> {
                 let text = format!("revision {} -> {}", number(self.before, old), number(self.after, new));
                 let there = self.before.task(new.id).is_some();
                 if there {
-                    format!("{text}, its canary, which is there and stays").into()
+                    format!("{text}, by a task that is there already and stays").into()
                 } else {
                     text.into()
                 }
